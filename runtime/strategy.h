@@ -67,6 +67,9 @@ struct tutti_strategy {
     const char *framework;  /* that it is of: "tensorflow", "pytorch", "xla" */
     const char *all_reduce; /* algorithm that it asks for; NULL: the machine's */
     bool forgets; /* what compression leaves out is lost, and not added to the next step's */
+    /* What is gathered of gradients (rows of sparse ones, the largest) goes to one device, which
+     * sends all of it to each: MirroredStrategy's way with IndexedSlices. */
+    bool gathers_at_one;
 };
 
 /* The names there are: "onedevice" "mirrored" "multiworkermirrored" "parameter-server"

@@ -63,6 +63,13 @@ struct tutti_learner {
      * all layers: [variables of all layers]. NULL: nothing can be evaluated. */
     int (*evaluate)(void *replica, const float *const *variables, struct tutti_sums *ret,
                     struct tutti_err *err);
+    /* Of a variable of whose rows a sample touches some alone (struct tutti_variable), unless the
+     * strategy makes its gradient dense: backward() gets NULL for it, and then this is asked which
+     * rows the micro-batch has touched, and for their gradients, [rows][columns]; a row may come
+     * more than once, and is added up. At most `capacity`: what the samples of struct
+     * tutti_trainer_params touch. NULL: all gradients are dense. */
+    int (*slices)(void *replica, uint32_t layer, uint32_t variable, uint64_t capacity,
+                  int64_t *ret_rows, float *ret_values, uint64_t *ret_count, struct tutti_err *err);
 };
 
 struct tutti_trainer_params {
@@ -111,6 +118,9 @@ struct tutti_trainer_params {
     /* Lines for people: what was restored, what is damaged and passed over. NULL: nobody reads. */
     void (*note)(void *context, const char *line);
     void *note_context;
+    /* Examples of a replica in a step, at most, all micro-batches: there is room for the rows that
+     * they touch of sparse gradients. 0: 1 */
+    uint32_t samples;
 };
 
 /* One step, as all ranks know it. */
@@ -185,14 +195,15 @@ int tutti_trainer_evaluate(struct tutti_trainer *trainer, struct tutti_sums *ret
  * ----------------------------------------------------------- */
 
 /* A network of the workload's layers on a data set: models "linear-regression", "mlp",
- * "cifar10-cnn", and those of a text whose operations are dense products, square convolutions,
- * relu, 2 x 2 pooling and dropout. */
+ * "cifar10-cnn", "bag-of-words", and those of a text whose operations are dense products, square
+ * convolutions, relu, 2 x 2 pooling and dropout, and an embedding at the head, the mean of the rows
+ * that an example's words name (its slices, word by word). */
 struct tutti_net_learner_params {
     size_t size; /* sizeof(struct tutti_net_learner_params): runtime/api.h */
     const struct tutti_workload *model;
     /* "mnist:FOLDER", "fashion-mnist:FOLDER" (IDX files, as they are or .gz), "cifar10:FOLDER"
-     * (binary version), "synthetic-mnist", "synthetic-cifar10", "line". NULL: the synthetic set of
-     * the model's shape. */
+     * (binary version), "synthetic-mnist", "synthetic-cifar10", "synthetic-text", "line". NULL: the
+     * synthetic set of the model's shape. */
     const char *data;
     uint64_t example_limit; /* of the training part; 0: all */
     uint64_t held_out_limit;

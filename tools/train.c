@@ -181,14 +181,6 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     return status;
 }
 
-static void print_calib(const struct tutti_train_question *q, const struct tutti_train_found *f,
-                        FILE *out)
-{
-    if (q->calib.given)
-        fprintf(out, "# costs:    %s; %zu constant%s of %s\n", tutti_calib_option_title(&q->calib),
-                f->calibrated_count, f->calibrated_count == 1 ? "" : "s", f->framework.name);
-}
-
 /* "mirrored, of 16 devices on multiworkermirrored" */
 static void print_title(const struct tutti_train_question *q, const struct tutti_train_found *found,
                         uint32_t count, FILE *out)
@@ -226,7 +218,7 @@ static void print_head(const struct tutti_train_question *q, const struct tutti_
                 tutti_number_text((double)q->ask.anchor_ps / 1e9, number));
     fputc('\n', out);
     tutti_train_anchor_print(&q->anchor, out);
-    print_calib(q, f, out);
+    tutti_train_found_print_costs(q, f, out);
     if (q->ask.input_rate > 0)
         fprintf(out, "# input:    %.0f samples/s a host (%u worker%s, prefetch %u)%s\n",
                 q->ask.input_rate * (q->ask.input_workers > 0 ? q->ask.input_workers : 1),

@@ -37,6 +37,7 @@ static const struct kind kinds[] = {
      .is_cifar = true},
     {.name = "synthetic-mnist", .synthetic = TUTTI_SYNTHETIC_MNIST},
     {.name = "synthetic-cifar10", .synthetic = TUTTI_SYNTHETIC_CIFAR10},
+    {.name = "synthetic-text", .synthetic = TUTTI_SYNTHETIC_TEXT},
     {.name = "line", .synthetic = TUTTI_SYNTHETIC_LINE},
 };
 
@@ -45,7 +46,7 @@ enum { KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]) };
 const char *tutti_dataset_kinds(void)
 {
     return "mnist:FOLDER, fashion-mnist:FOLDER, cifar10:FOLDER, synthetic-mnist, "
-           "synthetic-cifar10, line";
+           "synthetic-cifar10, synthetic-text, line";
 }
 
 /* The kind, and the folder behind a colon (NULL: none is given). */

@@ -30,12 +30,13 @@ enum tutti_dataset_part {
 
 struct tutti_dataset_ask {
     /* "mnist:FOLDER", "fashion-mnist:FOLDER", "cifar10:FOLDER", "synthetic-mnist",
-     * "synthetic-cifar10", "line". */
+     * "synthetic-cifar10", "synthetic-text", "line". */
     const char *name;
     enum tutti_dataset_part part;
     uint64_t seed;          /* of synthetic sets */
     uint64_t example_limit; /* the first so many alone; 0: all. Synthetic sets have 60000 and 10000
-                             * examples (MNIST's shape), 50000 and 10000, 1000 and 200 (line) */
+                             * examples (MNIST's shape), 50000 and 10000, 20000 and 5000 (texts),
+                             * 1000 and 200 (line) */
 };
 
 /* Of files: opened, their sizes, headers and (IDX) labels checked; the examples are read when they
@@ -52,6 +53,9 @@ const char *tutti_dataset_kinds(void);
 
 /* Floats of one example's inputs. */
 uint64_t tutti_dataset_input_count(const struct tutti_dataset *set);
+
+/* Examples of "synthetic-text" are so many words, whole numbers below the vocabulary. */
+enum { TUTTI_TEXT_WORDS = 32, TUTTI_TEXT_VOCABULARY = 10000, TUTTI_TEXT_CLASSES = 4 };
 
 /* The line of the data set "line": target = slope * input + intercept + noise, input uniform in
  * [0, 1), noise of standard deviation TUTTI_LINE_NOISE. */

@@ -30,8 +30,13 @@ enum {
 int tutti_cifar_dataset(struct tutti_blob *blobs, uint32_t blob_count, struct tutti_dataset **ret,
                         struct tutti_err *err);
 
-/* Of the shape of MNIST (1 channel, 28 x 28) or CIFAR-10 (3, 32 x 32), or a line. */
-enum tutti_synthetic { TUTTI_SYNTHETIC_MNIST, TUTTI_SYNTHETIC_CIFAR10, TUTTI_SYNTHETIC_LINE };
+/* Of the shape of MNIST (1 channel, 28 x 28) or CIFAR-10 (3, 32 x 32), a line, or texts. */
+enum tutti_synthetic {
+    TUTTI_SYNTHETIC_MNIST,
+    TUTTI_SYNTHETIC_CIFAR10,
+    TUTTI_SYNTHETIC_LINE,
+    TUTTI_SYNTHETIC_TEXT
+};
 
 int tutti_synthetic_dataset(enum tutti_synthetic kind, enum tutti_dataset_part part, uint64_t seed,
                             struct tutti_dataset **ret, struct tutti_err *err);

@@ -1,6 +1,7 @@
 /* Synthetic data sets: example `index` is a pure function of (seed, part, index), without files. */
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,32 @@ static int line_read(const struct tutti_dataset *set, uint64_t index, float *ret
     return 0;
 }
 
+/* A text has words that all texts have, some of them often, and words of its class: one in four.
+ * The latter are 500 numbers in a row for each class, the others all that follow. */
+static int text_read(const struct tutti_dataset *set, uint64_t index, float *ret_inputs,
+                     float *ret_target, struct tutti_err *err)
+{
+    enum { CLASS_WORDS = 500, COMMON = TUTTI_TEXT_VOCABULARY - TUTTI_TEXT_CLASSES * CLASS_WORDS };
+    const struct synthetic *synthetic = set->state;
+    struct tutti_random random;
+    uint64_t class_index;
+
+    (void)err;
+    assert(index < set->example_count);
+    tutti_random_seed(&random, tutti_random_hash(synthetic->seed, index, 0, 0));
+    class_index = tutti_random_below(&random, TUTTI_TEXT_CLASSES);
+    for (uint32_t w = 0; w < TUTTI_TEXT_WORDS; w++) {
+        const bool own = tutti_random_below(&random, 4) == 0;
+        const uint64_t of = own ? CLASS_WORDS : COMMON;
+        const uint64_t before = own ? class_index * CLASS_WORDS : TUTTI_TEXT_CLASSES * CLASS_WORDS;
+        const double unit = tutti_random_unit(&random);
+
+        ret_inputs[w] = (float)(before + (uint64_t)(unit * unit * unit * (double)of));
+    }
+    *ret_target = (float)class_index;
+    return 0;
+}
+
 static void synthetic_close(struct tutti_dataset *set)
 {
     free(set->state);
@@ -185,6 +212,12 @@ int tutti_synthetic_dataset(enum tutti_synthetic kind, enum tutti_dataset_part p
                                      .width = TUTTI_CIFAR_SIDE,
                                      .class_count = CLASS_COUNT,
                                      .read = texture_read},
+        [TUTTI_SYNTHETIC_TEXT] = {.example_count = 20000,
+                                  .channels = TUTTI_TEXT_WORDS,
+                                  .height = 1,
+                                  .width = 1,
+                                  .class_count = TUTTI_TEXT_CLASSES,
+                                  .read = text_read},
         [TUTTI_SYNTHETIC_LINE] =
             {.example_count = 1000, .channels = 1, .height = 1, .width = 1, .read = line_read},
     };
@@ -192,6 +225,7 @@ int tutti_synthetic_dataset(enum tutti_synthetic kind, enum tutti_dataset_part p
         [TUTTI_SYNTHETIC_MNIST] = {.radius = 12, .margin = 12, .wave_spread = 26},
         [TUTTI_SYNTHETIC_CIFAR10] = {.radius = 10, .margin = 5, .wave_spread = 36},
         [TUTTI_SYNTHETIC_LINE] = {.radius = 0},
+        [TUTTI_SYNTHETIC_TEXT] = {.radius = 0},
     };
     struct synthetic *synthetic = calloc(1, sizeof(*synthetic));
 
@@ -199,7 +233,9 @@ int tutti_synthetic_dataset(enum tutti_synthetic kind, enum tutti_dataset_part p
         return tutti_nomem(err);
     synthetic->set = sets[kind];
     if (part == TUTTI_DATASET_HELD_OUT)
-        synthetic->set.example_count = kind == TUTTI_SYNTHETIC_LINE ? 200 : 10000;
+        synthetic->set.example_count = kind == TUTTI_SYNTHETIC_LINE   ? 200
+                                       : kind == TUTTI_SYNTHETIC_TEXT ? 5000
+                                                                      : 10000;
     synthetic->seed = tutti_random_hash(seed, (uint64_t)kind, (uint64_t)part, 0);
     synthetic->look = looks[kind];
     synthetic->set.state = synthetic;

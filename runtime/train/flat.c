@@ -8,13 +8,18 @@ bool tutti_flat_piece_at(const struct tutti_layout *l, uint32_t rank, uint32_t i
 {
     const struct tutti_plan_pack *p = &l->plan.packs[index];
     const bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
-    const uint64_t part = shares ? rank % l->plan.shard_ranks : 0;
+    const uint64_t part = rank % l->plan.shard_ranks;
     uint64_t own;
     uint64_t first;
 
-    if (index >= l->plan.pack_count)
+    if (index >= (shares ? l->plan.pack_count : l->run_count))
         return false;
-    own = shares ? p->padded / l->plan.shard_ranks : p->elements;
+    if (!shares) {
+        *ret = (struct tutti_flat_piece){l->runs[index].flat, l->runs[index].state,
+                                         l->runs[index].count};
+        return true;
+    }
+    own = p->padded / l->plan.shard_ranks;
     first = part * own < p->elements ? part * own : p->elements;
     *ret = (struct tutti_flat_piece){
         .flat = p->first + first,

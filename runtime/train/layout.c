@@ -11,13 +11,14 @@ uint32_t tutti_report_elements(const struct tutti_trainer_params *params)
     return TUTTI_REPORT_RANKS + params->rank_count * (params->check_sync ? 2 : 1);
 }
 
-/* The pack with an element of the dense variables. */
-static const struct tutti_plan_pack *pack_of(const struct tutti_plan *plan, uint64_t element)
+/* The pack with an element of its kind. */
+static const struct tutti_plan_pack *pack_of(const struct tutti_plan *plan, uint64_t element,
+                                             bool sparse)
 {
     for (uint32_t i = 0; i < plan->pack_count; i++) {
         const struct tutti_plan_pack *p = &plan->packs[i];
 
-        if (!p->sparse && element >= p->first && element - p->first < p->elements)
+        if (p->sparse == sparse && element >= p->first && element - p->first < p->elements)
             return p;
     }
     return NULL;
@@ -27,7 +28,7 @@ static const struct tutti_plan_pack *pack_of(const struct tutti_plan *plan, uint
 static void find(const struct tutti_layout *l, uint64_t element, uint64_t *ret_gradient,
                  uint64_t *ret_weight)
 {
-    const struct tutti_plan_pack *p = pack_of(&l->plan, element);
+    const struct tutti_plan_pack *p = pack_of(&l->plan, element, false);
     uint64_t before = element - p->first;
 
     *ret_gradient = p->offset + before * l->plan.params.gradient_bytes;
@@ -35,7 +36,7 @@ static void find(const struct tutti_layout *l, uint64_t element, uint64_t *ret_g
                   before * l->plan.params.weight_bytes;
 }
 
-/* A variable is one stretch of memory, as a learner needs it. */
+/* A variable is one stretch of memory, as a learner needs it; `first` of all dense ones. */
 static int place(const struct tutti_layout *l, const char *layer,
                  const struct tutti_variable *variable, uint64_t first,
                  struct tutti_variable_place *ret, struct tutti_err *err)
@@ -44,7 +45,6 @@ static int place(const struct tutti_layout *l, const char *layer,
     uint64_t weight_end;
     uint64_t last = variable->elements - 1;
 
-    *ret = (struct tutti_variable_place){.elements = variable->elements, .flat = first};
     find(l, first, &ret->gradient, &ret->weight);
     find(l, first + last, &gradient_end, &weight_end);
     if (gradient_end - ret->gradient == last * l->plan.params.gradient_bytes &&
@@ -56,11 +56,45 @@ static int place(const struct tutti_layout *l, const char *layer,
                       variable->name, layer);
 }
 
+/* Of a sparse variable; `first` of all that is sent of sparse ones, whose place follows. */
+static int place_sparse(struct tutti_layout *l, const char *layer,
+                        const struct tutti_variable *variable, uint64_t *first,
+                        struct tutti_variable_place *ret, struct tutti_err *err)
+{
+    const uint64_t asked = variable->touched_rows * (l->params.samples > 0 ? l->params.samples : 1);
+    const struct tutti_plan_pack *p = pack_of(&l->plan, *first, true);
+
+    if (TUTTI_BYTES_TO(struct tutti_learner, slices) > l->learner->size ||
+        l->learner->slices == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "variable '%s' of layer '%s' has a sparse gradient, and the learner has "
+                          "no slices (slices, or dense ones)",
+                          variable->name, layer);
+    if (l->narrow || variable->rows == 0 || variable->elements % variable->rows != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "variable '%s' of layer '%s': a sparse gradient of 16 bits, or of no "
+                          "rows of equal length (of 32 bits, or dense)",
+                          variable->name, layer);
+    ret->pack = p;
+    ret->gradient = p->offset;
+    ret->weight = p->state_offset;
+    ret->rows = variable->rows;
+    ret->columns = variable->elements / variable->rows;
+    ret->slice_count = tutti_plan_touched_rows(&l->plan, variable);
+    if (asked > l->slice_most)
+        l->slice_most = asked;
+    if (asked * ret->columns > l->slice_elements)
+        l->slice_elements = asked * ret->columns;
+    *first += p->elements;
+    return 0;
+}
+
 static int place_all(struct tutti_layout *l, struct tutti_arena *arena, struct tutti_err *err)
 {
     const struct tutti_plan *plan = &l->plan;
     uint32_t count = 0;
     uint64_t flat = 0;
+    uint64_t sent = 0;
     int status = 0;
 
     for (uint32_t i = 0; i < plan->layer_count; i++)
@@ -78,19 +112,46 @@ static int place_all(struct tutti_layout *l, struct tutti_arena *arena, struct t
             l->layer_most = layer->variable_count;
         for (uint32_t v = 0; v < layer->variable_count && status == 0; v++) {
             const struct tutti_variable *variable = &layer->variables[v];
+            struct tutti_variable_place *to = &l->places[count++];
 
-            if (variable->unreduced || tutti_strategy_gathers_rows(plan->strategy, variable) ||
-                variable->elements == 0)
+            if (variable->unreduced || variable->elements == 0)
                 return tutti_fail(err, TUTTI_EINVAL,
-                                  "variable '%s' of layer '%s' cannot be trained for real: it is "
-                                  "not trained, or its gradient is sparse (dense ones)",
+                                  "variable '%s' of layer '%s' is not trained (those that are)",
                                   variable->name, layer->name);
-            status = place(l, layer->name, variable, flat, &l->places[count++], err);
+            *to = (struct tutti_variable_place){.elements = variable->elements, .flat = flat};
             flat += variable->elements;
+            if (tutti_strategy_gathers_rows(plan->strategy, variable)) {
+                status = place_sparse(l, layer->name, variable, &sent, to, err);
+                continue;
+            }
+            status = place(l, layer->name, variable, l->dense_elements, to, err);
+            l->dense_elements += variable->elements;
         }
     }
     l->first_place[plan->layer_count] = count;
     return status;
+}
+
+/* Weights that are not divided: dense variables in their order, then sparse ones. */
+static int list_runs(struct tutti_layout *l, struct tutti_arena *arena, struct tutti_err *err)
+{
+    const uint32_t count = l->first_place[l->plan.layer_count];
+
+    l->runs = tutti_arena_take(arena, (size_t)count + 1, sizeof(l->runs[0]));
+    if (l->runs == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < count && !l->weights_gathered; i++) {
+        const struct tutti_variable_place *place = &l->places[i];
+        const uint64_t state = place->weight / sizeof(float);
+        struct tutti_flat_run *last = l->run_count > 0 ? &l->runs[l->run_count - 1] : NULL;
+
+        if (last != NULL && last->state + last->count == state &&
+            last->flat + last->count == place->flat)
+            last->count += place->elements;
+        else
+            l->runs[l->run_count++] = (struct tutti_flat_run){place->flat, state, place->elements};
+    }
+    return 0;
 }
 
 int tutti_layout_make(const struct tutti_trainer_params *params,
@@ -116,6 +177,8 @@ int tutti_layout_make(const struct tutti_trainer_params *params,
                               "indices of 4 bytes (at most 2^32 - 1)",
                               l.plan.packs[i].elements);
     status = place_all(&l, arena, err);
+    if (status == 0)
+        status = list_runs(&l, arena, err);
     *ret = l;
     return status;
 }

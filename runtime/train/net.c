@@ -106,6 +106,31 @@ static int read_dense(struct reader *r, const struct tutti_operation *op)
     return take_variables(r, op, stage);
 }
 
+/* A table of which each example reads so many rows, all by itself in the first layer. */
+static int read_embedding(struct reader *r, const struct tutti_operation *op)
+{
+    const struct tutti_variable *v = &r->layer->variables[0];
+    struct tutti_train_stage *stage;
+
+    if (r->channels > 0 || r->layer->variable_count != 1)
+        return refuse(r, op->name, "only an embedding of one table, as the first operation, can");
+    if (v->touched_rows == 0 || v->touched_rows > SIDE_MAX || v->rows == 0 ||
+        v->rows > ELEMENTS_MAX || v->elements > ELEMENTS_MAX ||
+        v->elements != v->rows * op->out_elements)
+        return refuse(r, op->name, "its table has no rows of what it leaves, or none are touched");
+    r->rows = r->columns = 1;
+    r->channels = (size_t)v->touched_rows;
+    r->net->input = (struct tutti_network_input){v->touched_rows, 1, 1, 0, 0};
+    stage = add_stage(r, TUTTI_TRAIN_EMBEDDING);
+    stage->depth = (size_t)v->touched_rows;
+    stage->table_rows = (size_t)v->rows;
+    stage->outputs = stage->out_elements = (size_t)op->out_elements;
+    stage->weight = r->variable++;
+    r->offset += v->elements;
+    r->channels = stage->outputs;
+    return 0;
+}
+
 static size_t root_of(uint64_t square)
 {
     size_t root = (size_t)sqrt((double)square);
@@ -233,11 +258,14 @@ static int read_operation(struct reader *r, const struct tutti_operation *op)
         return read_convolution(r, op);
     case TUTTI_WORK_ELEMENTWISE:
         return read_elementwise(r, op);
+    case TUTTI_WORK_EMBEDDING:
+        return read_embedding(r, op);
     case TUTTI_WORK_LOSS:
         r->ended = true;
         return 0;
     default:
-        return refuse(r, op->name, "its kind is none of matmul, convolution, elementwise and loss");
+        return refuse(r, op->name,
+                      "its kind is none of matmul, convolution, embedding, elementwise and loss");
     }
 }
 
@@ -321,7 +349,7 @@ static int read_model(const struct tutti_workload *model, struct tutti_network *
         return status;
     if (net->stage_count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "it has no product");
-    if (model->sample == TUTTI_SAMPLE_IMAGE)
+    if (model->sample == TUTTI_SAMPLE_IMAGE || net->stages[0].kind == TUTTI_TRAIN_EMBEDDING)
         net->input.classes = net->stages[net->stage_count - 1].out_elements;
     else
         net->input.targets = net->stages[net->stage_count - 1].out_elements;
@@ -332,7 +360,7 @@ static int read_model(const struct tutti_workload *model, struct tutti_network *
  * compute is known. */
 static int check_name(const struct tutti_workload *model, struct tutti_err *err)
 {
-    static const char *const known[] = {"linear-regression", "mlp", "cifar10-cnn"};
+    static const char *const known[] = {"linear-regression", "mlp", "cifar10-cnn", "bag-of-words"};
     struct tutti_model_entry entry;
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -342,7 +370,7 @@ static int check_name(const struct tutti_workload *model, struct tutti_err *err)
         if (strcmp(model->name, entry.name) == 0)
             return tutti_fail(err, TUTTI_EINVAL,
                               "its operations cannot be computed here (linear-regression, mlp, "
-                              "cifar10-cnn, or a model of one's own text)");
+                              "cifar10-cnn, bag-of-words, or a model of one's own text)");
     if (model->sample == TUTTI_SAMPLE_SEQUENCE)
         return tutti_fail(err, TUTTI_EINVAL, "its samples are sequences (images or rows can)");
     return 0;
@@ -433,12 +461,17 @@ void tutti_network_init(const struct tutti_network *net, uint64_t seed, uint32_t
                           ? stage->window.kernel * stage->window.kernel
                           : 1;
         double limit = sqrt(6 / (double)(stage->depth + area * stage->outputs));
+        size_t elements = stage->depth * stage->outputs;
         struct tutti_random random;
 
         if (stage->kind == TUTTI_TRAIN_DROPOUT)
             continue;
         tutti_random_seed(&random, tutti_random_hash(seed, layer, stage->weight, 0x1217));
-        for (size_t j = 0; j < stage->depth * stage->outputs; j++)
+        if (stage->kind == TUTTI_TRAIN_EMBEDDING) { /* as Keras: uniform in [-0.05, 0.05) */
+            limit = 0.05;
+            elements = stage->table_rows * stage->outputs;
+        }
+        for (size_t j = 0; j < elements; j++)
             weights[stage->weight_at + j] = (float)((2 * tutti_random_unit(&random) - 1) * limit);
     }
 }

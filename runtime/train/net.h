@@ -2,12 +2,13 @@
  * layer; private to the room runtime.
  *
  * What can be computed: layers of dense products and square convolutions, each with or without a
- * bias, a relu and (of convolutions) a 2 x 2 maximum pooling of stride 2; dropout; at the end the
- * loss, softmax cross-entropy of images' classes, or of rows the mean square error. That is
- * "linear-regression", "mlp", "cifar10-cnn", and models of one's own text whose operations are
- * named "relu...", "pool..." and "dropout...". Anything else is refused by name. Layers and
- * variables are those of the workload, in its order, with its element counts; a layer's repeats
- * are layers.
+ * bias, a relu and (of convolutions) a 2 x 2 maximum pooling of stride 2; dropout; an embedding as
+ * the first layer, the mean of the rows that an example's words name; at the end the loss, softmax
+ * cross-entropy of classes of images and words, or of rows the mean square error. That is
+ * "linear-regression", "mlp", "cifar10-cnn", "bag-of-words", and models of one's own text whose
+ * operations are named "relu...", "pool..." and "dropout...". Anything else is refused by name.
+ * Layers and variables are those of the workload, in its order, with its element counts; a layer's
+ * repeats are layers.
  *
  * Inputs come channels first, [example][channel][row][column]; inside channels are the innermost,
  * so that kernels are [row][column][in][out] and dense weights [in][out], as TensorFlow's are.
@@ -129,8 +130,15 @@ struct tutti_network_score tutti_network_score(const struct tutti_network_work *
  */
 const float *tutti_network_outputs(const struct tutti_network_work *work);
 
+/* The gradient of the embedding in slices, word by word, once the backward pass of its layer has
+ * ended: rows [count] and values [count][columns], the number of which comes back; none are written
+ * if they are more than `capacity`. */
+uint64_t tutti_network_slices(const struct tutti_network_work *work, uint64_t capacity,
+                              int64_t *rows, float *values);
+
 /* Layers in reverse order, after a whole forward pass of a training batch; with the weights that
- * forward had. Writes the layer's gradients, or adds them to what is there. */
+ * forward had. Writes the layer's gradients, or adds them to what is there. NULL, of an embedding's
+ * layer: slices are asked for. */
 void tutti_network_backward(struct tutti_network_work *work, uint32_t layer, const float *weights,
                             float *gradients, bool add);
 

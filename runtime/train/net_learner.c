@@ -171,7 +171,7 @@ static int backward(void *replica, uint32_t layer, const float *const *variables
     const float *from = r->gradients;
 
     (void)err;
-    if (l->variable_count == 0 || in_a_row(l, (const float *const *)gradients) != NULL) {
+    if (l->variable_count <= 1 || in_a_row(l, (const float *const *)gradients) != NULL) {
         tutti_network_backward(r->work, layer, weights, l->variable_count > 0 ? gradients[0] : NULL,
                                add);
         return 0;
@@ -180,6 +180,18 @@ static int backward(void *replica, uint32_t layer, const float *const *variables
     for (uint32_t v = 0; v < l->variable_count; from += l->variables[v++].elements)
         for (uint64_t i = 0; i < l->variables[v].elements; i++)
             gradients[v][i] = add ? gradients[v][i] + from[i] : from[i];
+    return 0;
+}
+
+static int slices(void *replica, uint32_t layer, uint32_t variable, uint64_t capacity,
+                  int64_t *ret_rows, float *ret_values, uint64_t *ret_count, struct tutti_err *err)
+{
+    const struct replica *r = replica;
+
+    (void)layer;
+    (void)variable;
+    (void)err; /* who asks sees that there are more */
+    *ret_count = tutti_network_slices(r->work, capacity, ret_rows, ret_values);
     return 0;
 }
 
@@ -306,6 +318,8 @@ static const char *set_for(const struct tutti_network_input *shape)
 {
     const uint64_t elements = shape->channels * shape->rows * shape->columns;
 
+    if (shape->channels == TUTTI_TEXT_WORDS && elements == TUTTI_TEXT_WORDS)
+        return "synthetic-text";
     return shape->classes == 0 ? "line" : elements == 784 ? "synthetic-mnist" : "synthetic-cifar10";
 }
 
@@ -423,6 +437,7 @@ int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct 
                                   .forward = forward,
                                   .backward = backward,
                                   .sums = sums,
+                                  .slices = slices,
                                   .evaluate = evaluate};
     return 0;
 }

@@ -115,12 +115,16 @@ static int backward(struct tutti_replica *r, uint32_t layer, bool add,
     int status;
 
     for (uint32_t v = 0; v < count; v++)
-        r->slopes[v] =
-            l->narrow ? r->gradients + places[v].flat : at(call->scratch, places[v].gradient);
+        r->slopes[v] = places[v].slice_count > 0 ? NULL
+                       : l->narrow               ? r->gradients + places[v].flat
+                                                 : at(call->scratch, places[v].gradient);
     status =
         l->learner->backward(r->learning, layer, weights_of(r, layer, call), r->slopes, add, err);
     for (uint32_t v = 0; v < count && status >= 0 && l->narrow; v++)
         narrow(r, &places[v], call->scratch);
+    for (uint32_t v = 0; v < count && status >= 0; v++)
+        if (places[v].slice_count > 0)
+            status = tutti_replica_take_slices(r, layer, v, add, call, err);
     return status;
 }
 
@@ -130,7 +134,7 @@ static uint64_t own_elements(const struct tutti_layout *l, const struct tutti_pl
 {
     bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
 
-    return shares ? p->padded / l->plan.shard_ranks : p->elements;
+    return shares ? p->padded / l->plan.shard_ranks : p->weights;
 }
 
 static uint64_t gradient_offset(const struct tutti_layout *l, const struct tutti_replica *r,
@@ -155,6 +159,8 @@ static const float *gradient_of(struct tutti_replica *r, const struct tutti_plan
     const char *from = (const char *)call->scratch + gradient_offset(l, r, p);
     float *to;
 
+    if (p->sparse)
+        return r->tables + p->first_weight;
     if (!l->narrow)
         return (const float *)(const void *)from;
     to = r->widened + p->state_offset / sizeof(float);
@@ -308,9 +314,14 @@ static int do_work(struct tutti_replica *r, uint32_t entry, const struct tutti_w
                               : backward(r, entry / 3, entry % 3 == 2, call, err);
     if (entry == e->input)
         return input(r, err);
-    if (entry == e->report)
-        report(r, call);
-    else if (entry == e->optimizer)
+    if (entry == e->report) {
+        int status = tutti_replica_sum_slices(r, call, err);
+
+        if (status == 0)
+            report(r, call);
+        return status;
+    }
+    if (entry == e->optimizer)
         optimize(r, call);
     else if (entry == e->local)
         optimize_locally(r, call);
@@ -363,8 +374,14 @@ static bool take_all(struct tutti_replica *r)
     for (uint32_t k = 0; k < tutti_update_moments(&l->params.optimizer); k++)
         r->moments[k] = take(r->state_elements, &done);
     if (l->narrow) {
-        r->gradients = take(l->plan.elements, &done);
+        r->gradients = take(l->plan.weights, &done);
         r->widened = take(r->state_elements, &done);
+    }
+    if (l->slice_most > 0) {
+        r->tables = take(l->plan.weights - l->dense_elements, &done);
+        r->slices = take(l->slice_elements, &done);
+        r->rows = calloc(l->slice_most, sizeof(r->rows[0]));
+        done = done && r->rows != NULL;
     }
     if (l->averages && l->params.outer_rate > 0 && !l->alone) {
         r->anchor = take(r->state_elements, &done);
@@ -387,7 +404,7 @@ static int begin_weights(struct tutti_replica *r, struct tutti_err *err)
 {
     const struct tutti_layout *l = r->layout;
     bool done = true;
-    float *all = take(l->plan.elements, &done);
+    float *all = take(l->plan.weights, &done);
     int status = done ? 0 : tutti_nomem(err);
 
     for (uint32_t i = 0; i < l->plan.layer_count && status >= 0; i++) {
@@ -441,6 +458,9 @@ void tutti_replica_close(struct tutti_replica *r)
     free(r->moments[1]);
     free(r->gradients);
     free(r->widened);
+    free(r->tables);
+    free(r->slices);
+    free(r->rows);
     free(r->left_out);
     free(r->left_out_next);
     free(r->factors);

@@ -15,6 +15,21 @@ struct tutti_variable_place {
     uint64_t gradient; /* bytes, in scratch */
     uint64_t weight;   /* bytes, in state, or where weights are gathered in scratch */
     uint64_t flat;     /* elements, in the concatenation of all variables of all layers */
+    /* Of a sparse gradient: the slices that there is room for (values at `gradient`, then their
+     * rows), 0: it is dense; the elements of each, all rows, and its pack. Where there is room for
+     * as many as rows, each row has its place. */
+    uint64_t slice_count;
+    uint64_t columns;
+    uint64_t rows;
+    const struct tutti_plan_pack *pack;
+};
+
+/* A stretch of all variables one behind the other, and where a rank that has all of them keeps
+ * it. */
+struct tutti_flat_run {
+    uint64_t flat;
+    uint64_t state; /* elements */
+    uint64_t count;
 };
 
 /* What all ranks know alike: the plan of the step, and how to read it. */
@@ -26,8 +41,13 @@ struct tutti_layout {
     struct tutti_variable_place *places; /* of all layers, one behind the other */
     uint32_t *first_place;               /* [layer_count + 1] */
     uint32_t layer_most;                 /* variables of the layer that has most */
-    bool weights_gathered;               /* compute reads them from scratch */
-    bool averages;                       /* weights, not gradients */
+    struct tutti_flat_run *runs;         /* weights that are not divided: sparse ones lie last */
+    uint32_t run_count;
+    uint64_t dense_elements; /* before those of sparse variables */
+    uint64_t slice_most;     /* of a micro-batch, of any variable, */
+    uint64_t slice_elements; /* and their values */
+    bool weights_gathered;   /* compute reads them from scratch */
+    bool averages;           /* weights, not gradients */
     bool alone;
     bool narrow; /* gradients are reduced at 16 bits */
 };
@@ -57,6 +77,11 @@ struct tutti_replica {
     float *moments[2]; /* as long as state; NULL: the optimizer has none */
     float *gradients;  /* narrow: all of them, before they are rounded; as places[].flat */
     float *widened;    /* narrow: what is reduced, after; as state */
+    /* Sparse: sums of all ranks' slices, as the weights of sparse variables lie; slices as the
+     * learner has them, and their rows. */
+    float *tables;
+    float *slices;
+    int64_t *rows;
     /* Compressed: what gradients were left out, of all ranks each its own, and what this step
      * leaves out (as state); the second factors, of which all ranks have the same. */
     float *left_out;
@@ -87,6 +112,13 @@ struct tutti_replica {
     int saver_status; /* what polling it came to, and said */
     struct tutti_err saver_err;
 };
+
+/* Adds what the learner has of a sparse gradient to what the rank sends. */
+int tutti_replica_take_slices(struct tutti_replica *replica, uint32_t layer, uint32_t variable,
+                              bool add, const struct tutti_work_call *call, struct tutti_err *err);
+/* Adds up the slices of all ranks, rank after rank. */
+int tutti_replica_sum_slices(struct tutti_replica *replica, const struct tutti_work_call *call,
+                             struct tutti_err *err);
 
 uint32_t tutti_report_elements(const struct tutti_trainer_params *params);
 

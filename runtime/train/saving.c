@@ -114,7 +114,8 @@ static int describe_model(const struct tutti_trainer *t, struct tutti_saving *s,
 
     s->variables = calloc((size_t)count + 1, sizeof(s->variables[0]));
     s->names = calloc((size_t)count + 1, sizeof(s->names[0]));
-    s->pieces = calloc(SLOTS_MAX * ((size_t)l->plan.pack_count + 1), sizeof(s->pieces[0]));
+    s->pieces =
+        calloc(SLOTS_MAX * ((size_t)l->plan.pack_count + l->run_count + 1), sizeof(s->pieces[0]));
     if (s->variables == NULL || s->names == NULL || s->pieces == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < l->plan.layer_count; i++)
@@ -133,6 +134,21 @@ static int describe_model(const struct tutti_trainer *t, struct tutti_saving *s,
 
 /* ---- who saves what -------------------------------------------------------------------------- */
 
+/* What a stretch has of [first, end): 1 piece or none. */
+static uint32_t cut_run(const struct tutti_flat_run *run, uint32_t slot, uint64_t first,
+                        uint64_t end, float *values, struct tutti_saver_piece *ret)
+{
+    const uint64_t run_end = run->flat + run->count;
+
+    first = first > run->flat ? first : run->flat;
+    end = end < run_end ? end : run_end;
+    if (first >= end)
+        return 0;
+    *ret = (struct tutti_saver_piece){slot, first, end - first,
+                                      values + run->state + (first - run->flat)};
+    return 1;
+}
+
 /* Where all ranks have all of it each saves a part of equal length; else what it keeps, if it is of
  * the first group of those that share. What is each rank's own it saves all of. */
 static uint32_t list_pieces(const struct tutti_trainer *t, const struct tutti_replica *r,
@@ -148,12 +164,14 @@ static uint32_t list_pieces(const struct tutti_trainer *t, const struct tutti_re
     for (uint32_t slot = 0; slot < slot_count; slot++) {
         const struct array *a = &arrays[slot];
         const bool own = a->owner != TUTTI_OWNER_SHARED;
-        const uint64_t all = a->elements > 0 ? a->elements : l->plan.elements;
+        const uint64_t all = a->elements > 0 ? a->elements : l->plan.weights;
         const uint64_t first = own ? 0 : all * r->rank / t->params.rank_count;
         const uint64_t end = own ? all : all * (r->rank + UINT64_C(1)) / t->params.rank_count;
 
-        if (!shares)
+        if (a->elements > 0)
             ret[count++] = (struct tutti_saver_piece){slot, first, end - first, a->values + first};
+        for (uint32_t i = 0; a->elements == 0 && !shares && i < l->run_count; i++)
+            count += cut_run(&l->runs[i], slot, first, end, a->values, &ret[count]);
         for (uint32_t i = 0;
              shares && r->rank < l->plan.shard_ranks && tutti_flat_piece_at(l, r->rank, i, &piece);
              i++)

@@ -9,7 +9,12 @@
 
 struct tutti_arena;
 
-enum tutti_train_stage_kind { TUTTI_TRAIN_DENSE, TUTTI_TRAIN_CONVOLUTION, TUTTI_TRAIN_DROPOUT };
+enum tutti_train_stage_kind {
+    TUTTI_TRAIN_DENSE,
+    TUTTI_TRAIN_CONVOLUTION,
+    TUTTI_TRAIN_DROPOUT,
+    TUTTI_TRAIN_EMBEDDING
+};
 
 enum { TUTTI_TRAIN_NO_VARIABLE = INT32_MAX };
 
@@ -25,6 +30,7 @@ struct tutti_train_stage {
     /* Of the product: of a dense layer rows are examples, of a convolution positions. */
     size_t depth;
     size_t outputs;             /* columns */
+    size_t table_rows;          /* of an embedding, of `depth` words an example */
     struct tutti_window window; /* of a convolution */
     struct tutti_window pool;   /* of what it leaves */
     size_t in_elements;         /* of one example */
@@ -62,7 +68,8 @@ struct tutti_network_work {
     float *column_slopes; /* their gradients */
     float *image;         /* what a convolution with pooling leaves before it, or its gradient */
     float *rounded;       /* weights of a stage */
-    float *zeros;         /* the bias of a stage without one */
+    const float *table_slopes; /* of what an embedding leaves, once its backward pass has ended */
+    float *zeros;              /* the bias of a stage without one */
     double *sums;
     struct tutti_network_score score;
 };
@@ -76,7 +83,7 @@ const float *tutti_train_stage_weights(struct tutti_network_work *work,
 const float *tutti_train_stage_bias(const struct tutti_network_work *work,
                                     const struct tutti_train_stage *stage, const float *weights);
 
-/* ---- one stage, forward and backward (dense.c, convolution.c, dropout.c) ------------------- */
+/* ---- one stage, forward and backward (dense.c, convolution.c, dropout.c, embedding.c) ------ */
 
 void tutti_dense_forward(struct tutti_network_work *work, uint32_t stage, const float *weights);
 /* `slopes` is the gradient of what the stage leaves, and may be written; in_slopes what it reads
@@ -90,6 +97,11 @@ void tutti_convolution_backward(struct tutti_network_work *work, uint32_t stage,
                                 float *gradients, bool add);
 void tutti_dropout_forward(struct tutti_network_work *work, uint32_t stage);
 void tutti_dropout_backward(struct tutti_network_work *work, uint32_t stage, float *slopes);
+
+void tutti_embedding_forward(struct tutti_network_work *work, uint32_t stage, const float *weights);
+/* gradients of NULL: tutti_network_slices() is asked for them. */
+void tutti_embedding_backward(struct tutti_network_work *work, uint32_t stage, const float *slopes,
+                              float *gradients, bool add);
 
 /* Gradients of biases: sums over `rows` rows of slopes, in double precision. */
 void tutti_bias_backward(struct tutti_network_work *work, const struct tutti_train_stage *stage,

@@ -50,6 +50,7 @@ static int write_schedule(struct tutti_trainer *t, struct tutti_err *err)
         .model = p->model,
         .rank_count = p->rank_count,
         .shard_ranks = p->shard_ranks,
+        .samples = p->samples,
         .micro_batches = p->micro_batches,
         .gradient_bytes = p->gradients == TUTTI_FLOAT32 ? 4 : 2,
         .weight_bytes = 4,

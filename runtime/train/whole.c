@@ -45,7 +45,7 @@ static const float *row_of(const struct whole *whole, const struct tutti_work_ca
     *ret_own = NULL;
     if (!whole->gathers)
         return call->state;
-    *ret_own = calloc(t->layout.plan.elements + 1, sizeof(float));
+    *ret_own = calloc(t->layout.plan.weights + 1, sizeof(float));
     for (uint32_t i = 0; *ret_own != NULL && i < t->params.rank_count; i++)
         tutti_flat_gather(&t->layout, i, (const float *)call->scratch + i * elements, *ret_own);
     return *ret_own;
@@ -65,7 +65,8 @@ static int evaluate(const struct whole *whole, const struct tutti_work_call *cal
     if (variables == NULL)
         return tutti_nomem(err);
     for (uint32_t v = 0; v < count; v++)
-        variables[v] = row + l->places[v].flat;
+        variables[v] =
+            row + (whole->gathers ? l->places[v].flat : l->places[v].weight / sizeof(float));
     status = l->learner->evaluate(r->learning, variables, &sums, err);
     free(variables);
     memset(said, 0, SUMS * sizeof(said[0]));
@@ -93,7 +94,7 @@ static int look(const struct tutti_work_call *call, struct tutti_err *err)
     int status = row == NULL ? tutti_nomem(err) : 0;
 
     if (status == 0 && whole->all != NULL && call->rank == t->first_rank)
-        memcpy(whole->all, row, t->layout.plan.elements * sizeof(float));
+        memcpy(whole->all, row, t->layout.plan.weights * sizeof(float));
     if (status == 0 && whole->evaluate)
         status = evaluate(whole, call, row, err);
     if (whole->own != NULL)
@@ -261,7 +262,7 @@ int tutti_trainer_evaluate(struct tutti_trainer *t, struct tutti_sums *ret, stru
 
 uint64_t tutti_trainer_elements(const struct tutti_trainer *t)
 {
-    return t->layout.plan.elements;
+    return t->layout.plan.weights;
 }
 
 int tutti_trainer_weights(struct tutti_trainer *t, float *all, struct tutti_err *err)

@@ -34,7 +34,8 @@ static struct sizes sizes_of(const struct tutti_network *net)
             s.slopes = larger(s.slopes, stage->in_elements);
         s.columns = larger(s.columns, w->out_rows * w->out_columns * stage->depth);
         s.image = larger(s.image, w->out_rows * w->out_columns * stage->outputs);
-        s.weights = larger(s.weights, stage->depth * stage->outputs);
+        if (stage->kind != TUTTI_TRAIN_EMBEDDING)
+            s.weights = larger(s.weights, stage->depth * stage->outputs);
         s.sums = larger(s.sums, stage->outputs);
     }
     return s;
@@ -149,7 +150,9 @@ void tutti_network_begin(struct tutti_network_work *work, const struct tutti_net
     work->score = (struct tutti_network_score){.count = batch->count};
     if (work->inputs == NULL)
         return;
-    if (net->stages[0].kind == TUTTI_TRAIN_CONVOLUTION) {
+    if (net->stages[0].kind == TUTTI_TRAIN_EMBEDDING) { /* words are no numbers to be rounded */
+        memcpy(work->inputs, batch->inputs, batch->count * elements * sizeof(float));
+    } else if (net->stages[0].kind == TUTTI_TRAIN_CONVOLUTION) {
         for (size_t i = 0; i < batch->count; i++)
             turn_image(&net->input, batch->inputs + i * elements, work->inputs + i * elements);
         tutti_train_round(work->loops, net->dtype, work->inputs, work->inputs,
@@ -210,6 +213,8 @@ void tutti_network_forward(struct tutti_network_work *work, uint32_t layer, cons
             tutti_dense_forward(work, i, weights);
         else if (stage->kind == TUTTI_TRAIN_CONVOLUTION)
             tutti_convolution_forward(work, i, weights);
+        else if (stage->kind == TUTTI_TRAIN_EMBEDDING)
+            tutti_embedding_forward(work, i, weights);
         else if (work->batch.training)
             tutti_dropout_forward(work, i);
         /* Logits stay as they are. */
@@ -241,7 +246,7 @@ void tutti_network_backward(struct tutti_network_work *work, uint32_t layer, con
     assert(layer < net->layer_count);
     assert(work->batch.training);
     if (work->batch.count == 0) {
-        if (!add)
+        if (!add && gradients != NULL)
             memset(gradients, 0, (size_t)net->layers[layer].elements * sizeof(*gradients));
         return;
     }
@@ -258,6 +263,8 @@ void tutti_network_backward(struct tutti_network_work *work, uint32_t layer, con
         }
         if (stage->kind == TUTTI_TRAIN_DENSE)
             tutti_dense_backward(work, i, weights, slopes, in_slopes, gradients, add);
+        else if (stage->kind == TUTTI_TRAIN_EMBEDDING)
+            tutti_embedding_backward(work, i, slopes, gradients, add);
         else
             tutti_convolution_backward(work, i, weights, slopes, in_slopes, gradients, add);
         work->turn = 1 - work->turn;

@@ -1,5 +1,5 @@
-/* Small models of tutorials: a line, a perceptron for MNIST, a convolutional network for
- * CIFAR-10. */
+/* Small models of tutorials: a line, a perceptron for MNIST, a convolutional network for CIFAR-10,
+ * a classifier of texts by the words in them. */
 #include "runtime/workload/image.h"
 
 /* y = a x + b of one number, the mean square error as its loss. */
@@ -52,6 +52,29 @@ static void cifar10_cnn(struct tutti_build *b, const struct tutti_model_kind *ki
     tutti_image_loss(b);
 }
 
+/* The mean of the vectors of a text's words, of whose table a step touches some rows alone. */
+static void bag_of_words(struct tutti_build *b, const struct tutti_model_kind *kind)
+{
+    enum { VOCABULARY = 10000, WORDS = 32, COLUMNS = 16, HIDDEN = 16, CLASSES = 4 };
+
+    (void)kind;
+    tutti_build_layer(b, "embedding", 1, WORDS);
+    tutti_build_step(b, "embedding", TUTTI_WORK_EMBEDDING, TUTTI_SPLIT_NONE, WORDS * COLUMNS,
+                     COLUMNS);
+    tutti_build_variable(b, (struct tutti_variable){.name = "words",
+                                                    .rows = VOCABULARY,
+                                                    .elements = VOCABULARY * COLUMNS,
+                                                    .touched_rows = WORDS});
+    b->frame = (struct tutti_feature_map){1, 1, COLUMNS};
+    b->sample_bytes = 4 * WORDS + 4;
+    tutti_image_layer(b, "hidden", 1);
+    tutti_image_dense(b, "hidden", HIDDEN);
+    tutti_image_activation(b, "relu");
+    tutti_image_layer(b, "classes", 1);
+    tutti_image_dense(b, "classes", CLASSES);
+    tutti_image_loss(b);
+}
+
 static const struct tutti_model_kind kinds[] = {
     {.name = "linear-regression",
      .summary = "a line: a weight and a bias",
@@ -76,6 +99,13 @@ static const struct tutti_model_kind kinds[] = {
      .image_min = 18,
      .examples = 50000,
      .build = cifar10_cnn},
+    {.name = "bag-of-words",
+     .summary = "texts by the mean of their words",
+     .source = "the text classifier of TensorFlow's tutorials (Embedding of 10000 x 16, pooling, "
+               "Dense), with a hidden layer of 16",
+     .sample = TUTTI_SAMPLE_ROW,
+     .examples = 20000,
+     .build = bag_of_words},
 };
 
 const struct tutti_model_family tutti_family_mlp = {kinds, sizeof(kinds) / sizeof(kinds[0])};

@@ -159,19 +159,19 @@ static void add_up(struct tutti_step_writer *w, uint32_t pack, uint32_t micro_ba
                      0, NO_STEP);
 }
 
-/* The second factors, made of the sum of the first once they are orthogonal, as the lane has it.
- * The number of the last step. */
+/* Slices, once all know how many each has; or the second factors, made of the sum of the first once
+ * they are orthogonal: as the lane has it. The number of the last step. */
 static uint32_t write_second(struct tutti_step_writer *w, uint32_t index)
 {
     const struct tutti_plan_pack *p = &w->plan.packs[index];
     const struct tutti_contract c = tutti_writer_reduction(w, p, 1);
     uint32_t entry = compression_entry(w, index, TUTTI_PLAN_ORTHOGONALIZE);
-    uint64_t before = p->sent[0] * w->plan.params.gradient_bytes;
 
-    (void)append(w, TUTTI_LANE_REDUCE, tutti_step_compute(&w->work[entry], entry), 0, NO_STEP);
+    if (p->compressed)
+        (void)append(w, TUTTI_LANE_REDUCE, tutti_step_compute(&w->work[entry], entry), 0, NO_STEP);
     return call(w, TUTTI_LANE_REDUCE, &c, TUTTI_AXIS_ALL,
-                (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->sent_offset + before},
-                p->result_offset + before, 0, NO_STEP);
+                (struct tutti_buf_at){TUTTI_BUF_SCRATCH, tutti_plan_sent(&w->plan, p, 1).offset},
+                tutti_plan_result(&w->plan, p, 1).offset, 0, NO_STEP);
 }
 
 static void write_reduction(struct tutti_step_writer *w, uint32_t index, uint32_t micro_batch)
@@ -181,7 +181,7 @@ static void write_reduction(struct tutti_step_writer *w, uint32_t index, uint32_
     uint32_t ready = p->compressed
                          ? w->compressed_step[index]
                          : w->backward_step[w->plan.strategy->overlap ? p->ready_layer : 0];
-    struct tutti_buf_at in = {TUTTI_BUF_SCRATCH, p->sent_offset};
+    struct tutti_buf_at in = {TUTTI_BUF_SCRATCH, tutti_plan_sent(&w->plan, p, 0).offset};
 
     if (tutti_writer_averages_weights(w)) {
         in = (struct tutti_buf_at){TUTTI_BUF_STATE, p->state_offset};

@@ -89,6 +89,8 @@ static int make_callee(struct tutti_step_writer *w, const struct tutti_contract 
         .collective = c->collective, .dtype = c->dtype, .op = c->op, .count = c->count};
     const struct tutti_shape shape = tutti_shape_flat(axis_size(w, axis));
 
+    if (c->collective == TUTTI_ALLGATHER && w->plan.strategy->gathers_at_one)
+        return tutti_writer_gather_at_one(&coll, shape.rank_count, ret, err);
     if (params->collective != NULL)
         return params->collective(params->context, &coll, axis, shape.rank_count, ret, err);
     return tutti_coll_generate(c->collective == TUTTI_ALLREDUCE && w->plan.strategy->to_one_device

@@ -8,7 +8,11 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 
-enum { INDEX_BYTES = 8, /* of a row of IndexedSlices */ LINE = 64 };
+enum {
+    INDEX_BYTES = 8,  /* of a row of IndexedSlices */
+    LENGTH_BYTES = 4, /* how many of them there are, which ranks tell each other first */
+    LINE = 64
+};
 
 bool tutti_strategy_gathers_rows(const struct tutti_strategy *s, const struct tutti_variable *v)
 {
@@ -21,20 +25,27 @@ static bool is_sparse(const struct tutti_plan *plan, const struct tutti_variable
     return tutti_strategy_gathers_rows(plan->strategy, v);
 }
 
+uint64_t tutti_plan_touched_rows(const struct tutti_plan *plan, const struct tutti_variable *v)
+{
+    uint64_t rows = v->rows > 0 ? v->rows : 1;
+    uint64_t samples = plan->params.samples;
+
+    return v->touched_rows > rows / samples ? rows : v->touched_rows * samples;
+}
+
 /* What of a variable is reduced: of a sparse gradient the rows that the samples touch, with their
- * indices. How many those are is exchanged before, 4 bytes a rank, which is left out. */
+ * indices. */
 static uint64_t reduced_elements(const struct tutti_plan *plan, const struct tutti_variable *v)
 {
     const uint64_t element_bytes = plan->params.gradient_bytes;
     uint64_t rows = v->rows > 0 ? v->rows : 1;
-    uint64_t samples = plan->params.samples;
     uint64_t touched;
 
     if (v->unreduced)
         return 0;
     if (!is_sparse(plan, v))
         return v->elements;
-    touched = v->touched_rows > rows / samples ? rows : v->touched_rows * samples;
+    touched = tutti_plan_touched_rows(plan, v);
     return tutti_muldiv(v->elements, touched, rows) +
            touched * ((INDEX_BYTES + element_bytes - 1) / element_bytes);
 }
@@ -87,6 +98,9 @@ static int expand(struct tutti_plan *plan, struct tutti_err *err)
         for (uint32_t k = 0; k < model->layers[i].repeat; k++)
             add_layer(plan, &model->layers[i], &plan->params.times[i], k, total);
     plan->elements = total[0] + total[1];
+    for (uint32_t i = 0; i < plan->layer_count; i++)
+        for (uint32_t v = 0; v < plan->layers[i].layer->variable_count; v++)
+            plan->weights += plan->layers[i].layer->variables[v].elements;
     return 0;
 }
 
@@ -124,6 +138,23 @@ static int list_variables(const struct tutti_plan *plan, uint64_t **ret_elements
     }
     *ret_count = count;
     return 0;
+}
+
+/* Of a sparse variable, which is a pack alone, all of it; of dense ones what is reduced. */
+static void note_weights(const struct tutti_plan *plan, struct tutti_plan_pack *pack)
+{
+    uint32_t number = 0;
+
+    pack->weights = pack->elements;
+    for (uint32_t i = 0; i < plan->layer_count && pack->sparse; i++)
+        for (uint32_t v = 0; v < plan->layers[i].layer->variable_count; v++, number++) {
+            const struct tutti_variable *variable = &plan->layers[i].layer->variables[v];
+
+            if (number == pack->first_variable)
+                pack->weights = variable->elements;
+            else if (number < pack->first_variable && is_sparse(plan, variable))
+                pack->first_weight += variable->elements;
+        }
 }
 
 /* By the rule of the strategy. */
@@ -164,6 +195,7 @@ static int pack_by_rule(struct tutti_plan *plan, struct tutti_err *err)
                                       .last_variable = pack->last_variable,
                                       .sparse = pack->sparse,
                                       .gathered = pack->sparse};
+        note_weights(plan, p);
         tutti_plan_compress(plan, p);
     }
     tutti_packs_free(packs);
@@ -185,6 +217,7 @@ static int pack_by_layer(struct tutti_plan *plan, struct tutti_err *err)
                 plan->packs[plan->pack_count++] =
                     (struct tutti_plan_pack){.first = l->first[kind],
                                              .elements = l->elements[kind],
+                                             .weights = l->elements[kind],
                                              .ready_layer = i,
                                              .first_layer = i,
                                              .sparse = kind == 1};
@@ -225,8 +258,13 @@ static void place_packs(struct tutti_plan *plan)
         uint64_t n = shares && !p->sparse ? plan->shard_ranks : 1;
 
         p->padded = (p->elements + n - 1) / n * n;
-        if (!p->compressed)
+        if (p->sparse) {
+            p->sent[0] = (LENGTH_BYTES + element_bytes - 1) / element_bytes;
+            p->sent[1] = p->elements;
+            p->padded += p->sent[0];
+        } else if (!p->compressed) {
             p->sent[0] = p->padded / (plan->strategy->full_reduce ? 1 : n);
+        }
         sizes[p->sparse] += p->padded * element_bytes;
     }
     for (uint32_t i = 0; i < plan->pack_count; i++) {
@@ -301,15 +339,40 @@ static void place_results(struct tutti_plan *plan)
             plan->scratch_bytes += results * element_bytes;
         }
         p->state_offset = shares ? plan->state_bytes
-                                 : (p->first + (p->sparse ? dense_elements(plan) : 0)) *
+                                 : (p->sparse ? dense_elements(plan) + p->first_weight : p->first) *
                                        plan->params.weight_bytes;
-        plan->state_bytes += p->padded / n * plan->params.weight_bytes;
+        plan->state_bytes += (p->sparse ? p->weights : p->padded / n) * plan->params.weight_bytes;
         if (plan->params.run != NULL) /* floats, behind gradients of perhaps 16 bits */
             plan->scratch_bytes = (plan->scratch_bytes + LINE - 1) / LINE * LINE;
         p->gather_offset = plan->scratch_bytes;
         if (shares && !p->sparse)
             plan->scratch_bytes += p->padded * plan->params.weight_bytes;
     }
+}
+
+/* The number of slices lies behind them, and is sent first. */
+struct tutti_region tutti_plan_sent(const struct tutti_plan *plan, const struct tutti_plan_pack *p,
+                                    uint32_t part)
+{
+    const bool behind = p->sparse ? part == 0 : part == 1;
+    uint64_t before = behind ? p->sent[1 - part] * plan->params.gradient_bytes : 0;
+
+    return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                 .offset = p->sent_offset + before,
+                                 .bytes = p->sent[part] * plan->params.gradient_bytes};
+}
+
+struct tutti_region tutti_plan_result(const struct tutti_plan *plan,
+                                      const struct tutti_plan_pack *p, uint32_t part)
+{
+    const uint64_t times = p->gathered ? plan->params.rank_count : 1;
+    const uint64_t element_bytes = plan->params.gradient_bytes * times;
+    uint64_t before = part > 0 ? p->sent[0] * element_bytes : 0;
+
+    return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                 .whole = p->gathered ? 0 : 1 + TUTTI_AXIS_ALL,
+                                 .offset = p->result_offset + before,
+                                 .bytes = p->sent[part] * element_bytes};
 }
 
 /* What ranks report, in lines of its own. */

@@ -33,8 +33,13 @@ struct tutti_plan_matrix {
 struct tutti_plan_pack {
     uint64_t first; /* in the concatenation of its kind */
     uint64_t elements;
-    uint64_t padded;        /* elements, so that equal shards can be made of them */
-    uint64_t sent[2];       /* elements of its collectives, one after the other; 0: there is none */
+    uint64_t padded;       /* elements, so that equal shards can be made of them; of slices with
+                               their number behind them */
+    uint64_t weights;      /* elements of its variables: of sparse ones more than of gradients */
+    uint64_t first_weight; /* sparse: in the concatenation of all sparse variables */
+    /* Elements of its collectives, one after the other; 0: there is none. Sparse: how many slices
+     * there are, then the slices. */
+    uint64_t sent[2];
     uint64_t sent_offset;   /* of what is sent; that of its gradients, unless it is compressed */
     uint64_t offset;        /* of its gradients in scratch */
     uint64_t result_offset; /* of what becomes of them */
@@ -60,6 +65,7 @@ struct tutti_plan {
     uint32_t layer_count;
     struct tutti_plan_pack *packs; /* in the order in which they are reduced */
     uint32_t pack_count;
+    uint64_t weights;                   /* elements of all variables */
     uint64_t elements;                  /* that are reduced, without padding */
     struct tutti_plan_matrix *matrices; /* POWER_SGD: [variables of all layers]; else NULL */
     uint64_t factor_elements;           /* of all second factors */
@@ -89,6 +95,15 @@ struct tutti_plan_entries {
     uint32_t count;
 };
 struct tutti_plan_entries tutti_plan_entries(const struct tutti_plan *plan);
+
+/* Where each part of what is sent of a pack lies, and what comes of it, in scratch. */
+struct tutti_region tutti_plan_sent(const struct tutti_plan *plan,
+                                    const struct tutti_plan_pack *pack, uint32_t part);
+struct tutti_region tutti_plan_result(const struct tutti_plan *plan,
+                                      const struct tutti_plan_pack *pack, uint32_t part);
+/* Rows of a sparse gradient that all samples of a rank touch at most. */
+uint64_t tutti_plan_touched_rows(const struct tutti_plan *plan,
+                                 const struct tutti_variable *variable);
 
 enum { TUTTI_PLAN_COMPRESS, TUTTI_PLAN_ORTHOGONALIZE, TUTTI_PLAN_EXPAND, TUTTI_PLAN_COMPRESSIONS };
 

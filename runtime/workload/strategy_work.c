@@ -117,31 +117,6 @@ static bool list_sums(struct tutti_step_writer *w)
     return true;
 }
 
-/* Both parts of what came of the collectives of a pack: gathered from all ranks, or reduced. */
-static struct tutti_region result_of(const struct tutti_plan *plan, const struct tutti_plan_pack *p,
-                                     uint32_t part)
-{
-    const uint64_t element_bytes = plan->params.gradient_bytes;
-    const uint64_t times = p->gathered ? plan->params.rank_count : 1;
-    uint64_t before = part > 0 ? p->sent[0] * times * element_bytes : 0;
-
-    return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
-                                 .whole = p->gathered ? 0 : 1 + TUTTI_AXIS_ALL,
-                                 .offset = p->result_offset + before,
-                                 .bytes = p->sent[part] * times * element_bytes};
-}
-
-static struct tutti_region sent_of(const struct tutti_plan *plan, const struct tutti_plan_pack *p,
-                                   uint32_t part)
-{
-    const uint64_t element_bytes = plan->params.gradient_bytes;
-    uint64_t before = part > 0 ? p->sent[0] * element_bytes : 0;
-
-    return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
-                                 .offset = p->sent_offset + before,
-                                 .bytes = p->sent[part] * element_bytes};
-}
-
 /* What of the time for all gradients each entry takes, in eighths (sim/train/train.c): gradients
  * and what was left out are read, their sum is written and read, once for the first factors, twice
  * by a selection; once more for the second factors; then what is left out and the gradients that
@@ -175,20 +150,20 @@ static bool list_pack_compression(struct tutti_step_writer *w, const struct tutt
     r[0] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
                                  .offset = p->offset,
                                  .bytes = p->padded * plan->params.gradient_bytes};
-    r[1] = sent_of(plan, p, 0);
+    r[1] = tutti_plan_sent(plan, p, 0);
     work[0].reads = r;
     work[0].writes = r + 1;
     work[0].read_count = work[0].write_count = 1;
-    r[2] = result_of(plan, p, 0);
+    r[2] = tutti_plan_result(plan, p, 0);
     r[3] = r[2];
     r[3].whole = 0;
-    r[4] = sent_of(plan, p, 1);
+    r[4] = tutti_plan_sent(plan, p, 1);
     work[1].reads = r + 2;
     work[1].read_count = twice;
     work[1].writes = r + 3;
     work[1].write_count = twice ? 2 : 0;
     r[5] = twice ? r[3] : r[2];
-    r[6] = result_of(plan, p, 1);
+    r[6] = tutti_plan_result(plan, p, 1);
     work[2].reads = r + 5;
     work[2].read_count = twice ? 2 : 1;
     work[2].writes = r;
@@ -214,7 +189,7 @@ static bool list_sums_read(const struct tutti_step_writer *w, const struct tutti
 {
     const struct tutti_plan *plan = &w->plan;
     struct tutti_region *reads =
-        tutti_arena_take(plan->arena, (size_t)plan->pack_count + 1, sizeof(*reads));
+        tutti_arena_take(plan->arena, 2 * (size_t)plan->pack_count + 1, sizeof(*reads));
     uint32_t count = 0;
     bool local = plan->params.rank_count == 1 || tutti_writer_averages_weights(w);
     uint8_t whole = local                         ? 0
@@ -228,15 +203,17 @@ static bool list_sums_read(const struct tutti_step_writer *w, const struct tutti
         const struct tutti_plan_pack *p = &plan->packs[i];
         uint64_t n = tutti_writer_shares(w) && !plan->strategy->full_reduce ? plan->shard_ranks : 1;
 
-        if (p->sparse && !local) { /* to be added up */
-            reads[count++] = result_of(plan, p, 0);
+        if (p->sparse && !local) { /* so many of each rank's, to be added up */
+            reads[count++] = tutti_plan_result(plan, p, 0);
+            reads[count++] = tutti_plan_result(plan, p, 1);
             continue;
         }
-        reads[count++] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
-                                               .whole = p->compressed ? 0 : whole,
-                                               .offset = local ? p->offset : p->sum_offset,
-                                               .bytes = (local ? p->elements : p->padded / n) *
-                                                        plan->params.gradient_bytes};
+        reads[count++] =
+            (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                  .whole = p->compressed ? 0 : whole,
+                                  .offset = local ? p->offset : p->sum_offset,
+                                  .bytes = (local && !p->sparse ? p->elements : p->padded / n) *
+                                           plan->params.gradient_bytes};
     }
     *ret = reads;
     *ret_count = count;

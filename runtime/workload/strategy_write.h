@@ -4,6 +4,8 @@
 
 #include "runtime/workload/strategy_plan.h"
 
+struct tutti_coll_params;
+
 enum { TUTTI_WRITER_CALLEES_MAX = 4096 };
 
 /* A collective that some lane calls; equal ones are one callee. */
@@ -87,6 +89,9 @@ uint32_t tutti_writer_shard_axis(const struct tutti_step_writer *w);
 /* NULL: not needed so far. */
 struct tutti_step_callee *tutti_writer_callee(const struct tutti_step_writer *w,
                                               const struct tutti_contract *c, uint32_t axis);
+/* An all-gather by way of rank 0 (tf_gather.c). */
+int tutti_writer_gather_at_one(const struct tutti_coll_params *params, uint32_t rank_count,
+                               struct tutti_schedule **ret, struct tutti_err *err);
 /* Makes all collectives, before anything is written: what they need is part of scratch. */
 int tutti_writer_need_all(struct tutti_step_writer *w, struct tutti_err *err);
 

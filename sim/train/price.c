@@ -126,6 +126,14 @@ static int simulate(struct tutti_train *t, uint32_t callee, uint32_t number,
     return tutti_step_simulate_call(&prices, callee, number, ret, err);
 }
 
+/* Slices and largest elements that one device gathers and sends to all: as the strategy wrote it,
+ * which no library does. */
+static bool is_at_one(const struct tutti_train *t, const struct tutti_contract *c)
+{
+    return c->collective == TUTTI_ALLGATHER && t->ask.strategy->gathers_at_one &&
+           t->ask.strategy->sharding == TUTTI_SHARD_NONE;
+}
+
 /* Elements that are priced: of more than some KiB a multiple of GRAIN bytes, as frameworks pad
  * them; what is left over at the end of odd shards takes long to simulate and next to no time. */
 static uint64_t padded(const struct tutti_contract *c)
@@ -195,7 +203,9 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
     status = machine_of(t, number, &ask.topo, err);
     if (status < 0)
         return status;
-    if (ask.topo == NULL) {
+    if (is_at_one(t, c))
+        price.algorithm = t->schedule->callees[callee]->name;
+    if (ask.topo == NULL || is_at_one(t, c)) {
         status = simulate(t, callee, number, &price.call, err);
         if (status < 0)
             return status;

@@ -298,8 +298,9 @@ TEST(names_are_refused_with_what_would_do)
     struct tutti_err err;
 
     CHECK(open_part("mnits:/tmp", TUTTI_DATASET_TRAINING, &err) == NULL);
-    CHECK_TEXT(err.text, "unknown data set 'mnits:/tmp' (mnist:FOLDER, fashion-mnist:FOLDER, "
-                         "cifar10:FOLDER, synthetic-mnist, synthetic-cifar10, line)");
+    CHECK_TEXT(err.text,
+               "unknown data set 'mnits:/tmp' (mnist:FOLDER, fashion-mnist:FOLDER, "
+               "cifar10:FOLDER, synthetic-mnist, synthetic-cifar10, synthetic-text, line)");
     CHECK(open_part("cifar10", TUTTI_DATASET_TRAINING, &err) == NULL);
     CHECK_TEXT(err.text, "data set 'cifar10': no folder of its files (cifar10:FOLDER)");
     CHECK(open_part("line:/tmp", TUTTI_DATASET_TRAINING, &err) == NULL);

@@ -12,6 +12,7 @@ static const struct {
     {"linear-regression", 2, 0},
     {"mlp", 101770, 0},
     {"cifar10-cnn", 122570, 0},
+    {"bag-of-words", 160340, 0},
     {"alexnet", 61100840, 0},
     {"vgg16", 138357544, 0},
     {"vgg19", 143667240, 0},

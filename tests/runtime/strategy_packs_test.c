@@ -147,8 +147,8 @@ TEST(rows_that_samples_touch_are_gathered_with_their_indices)
     struct tutti_strategy s = named("ddp");
 
     s.first_limit = 40;
-    expect_of(&tables, 8, &s, "10 after l2.backward, 112 after l1.backward");
-    expect_of(&tables, 64, &s, "10 after l2.backward, 700 after l1.backward");
+    expect_of(&tables, 8, &s, "10 after l2.backward, 1 after l1.backward, 112");
+    expect_of(&tables, 64, &s, "10 after l2.backward, 1 after l1.backward, 700");
     s.densify = true;
     expect_of(&tables, 8, &s, "10 after l2.backward, 500 after l1.backward");
     s = named("zero2"); /* states are divided: all of it */

@@ -17,9 +17,11 @@
 
 struct course {
     const char *model; /* NULL: "mlp" */
+    const char *text;  /* a model's; NULL: `model` */
     const char *strategy;
     uint32_t rank_count;
     uint64_t global_batch;
+    uint64_t example_limit; /* 0: all */
     uint64_t steps;
     double rate;
     enum tutti_compression compression;
@@ -114,6 +116,16 @@ static int spoilt_backward(void *replica, uint32_t layer, const float *const *va
     return status;
 }
 
+static int spoilt_slices(void *replica, uint32_t layer, uint32_t variable, uint64_t capacity,
+                         int64_t *ret_rows, float *ret_values, uint64_t *ret_count,
+                         struct tutti_err *err)
+{
+    struct spoilt *s = replica;
+
+    return s->spoiler->inner.slices(s->replica, layer, variable, capacity, ret_rows, ret_values,
+                                    ret_count, err);
+}
+
 static struct tutti_sums spoilt_sums(const void *replica)
 {
     const struct spoilt *s = replica;
@@ -185,7 +197,10 @@ static struct tutti_workload *course_model(const struct course *c)
     struct tutti_workload *model = NULL;
     struct tutti_err err = {""};
 
-    CHECK_OK(tutti_model_new(c->model != NULL ? c->model : "mlp", &params, &model, &err), err);
+    if (c->text != NULL)
+        CHECK_OK(tutti_model_parse("text", c->text, strlen(c->text), &model, &err), err);
+    else
+        CHECK_OK(tutti_model_new(c->model != NULL ? c->model : "mlp", &params, &model, &err), err);
     assert(model != NULL);
     return model;
 }
@@ -196,6 +211,7 @@ static struct outcome take_course(const struct course *c)
     struct tutti_workload *model = course_model(c);
     const struct tutti_net_learner_params net = {.size = sizeof(net),
                                                  .model = model,
+                                                 .example_limit = c->example_limit,
                                                  .held_out_limit = 2000,
                                                  .global_batch = c->global_batch,
                                                  .rank_count = c->rank_count,
@@ -212,22 +228,25 @@ static struct outcome take_course(const struct course *c)
                                     .forward = spoilt_forward,
                                     .backward = spoilt_backward,
                                     .sums = spoilt_sums,
-                                    .evaluate = spoilt_evaluate};
+                                    .evaluate = spoilt_evaluate,
+                                    .slices = spoilt_slices};
     struct outcome o = {.weights = NULL};
-    struct tutti_trainer_params params = {.size = sizeof(params),
-                                          .strategy = &strategy,
-                                          .model = model,
-                                          .learner = &learner,
-                                          .rank_count = c->rank_count,
-                                          .micro_batches = c->micro_batches,
-                                          .seed = 3,
-                                          .check_sync = true,
-                                          .outer_rate = c->outer_rate,
-                                          .outer_momentum = c->outer_rate > 0 ? 0.9 : 0,
-                                          .checkpoint = c->checkpoint,
-                                          .record = c->record,
-                                          .note = note_line,
-                                          .note_context = &o};
+    struct tutti_trainer_params params = {
+        .size = sizeof(params),
+        .strategy = &strategy,
+        .model = model,
+        .learner = &learner,
+        .rank_count = c->rank_count,
+        .micro_batches = c->micro_batches,
+        .samples = (uint32_t)((c->global_batch + c->rank_count - 1) / c->rank_count),
+        .seed = 3,
+        .check_sync = true,
+        .outer_rate = c->outer_rate,
+        .outer_momentum = c->outer_rate > 0 ? 0.9 : 0,
+        .checkpoint = c->checkpoint,
+        .record = c->record,
+        .note = note_line,
+        .note_context = &o};
     struct tutti_net_learner_facts facts;
     struct tutti_trainer *trainer = NULL;
     struct tutti_err err = {""};
@@ -250,7 +269,7 @@ static struct outcome take_course(const struct course *c)
     return o;
 }
 
-static double loss_of(const struct outcome *o)
+static inline double loss_of(const struct outcome *o)
 {
     return o->held_out.loss / o->held_out.examples;
 }

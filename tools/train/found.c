@@ -8,6 +8,7 @@
 
 #include "runtime/status.h"
 #include "tools/train/all_reduce.h"
+#include "tools/train/slices.h"
 #include "tools/train/step.h"
 #include "topo/accelerator.h"
 #include "topo/topo.h"
@@ -201,4 +202,19 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
             tutti_topo_free(topo);
     }
     return status;
+}
+
+void tutti_train_found_print_costs(const struct tutti_train_question *q,
+                                   const struct tutti_train_found *f, FILE *out)
+{
+    const struct tutti_train_slices_ask ask = {.model = q->model,
+                                               .strategy = &f->strategy,
+                                               .rank_count = f->device_count,
+                                               .samples = (uint64_t)f->batch * q->ask.micro_batches,
+                                               .element_bytes = q->ask.gradient_bytes};
+
+    if (q->calib.given)
+        fprintf(out, "# costs:    %s; %zu constant%s of %s\n", tutti_calib_option_title(&q->calib),
+                f->calibrated_count, f->calibrated_count == 1 ? "" : "s", f->framework.name);
+    tutti_train_slices_print(&ask, out);
 }

@@ -3,6 +3,7 @@
 #define TUTTI_TOOLS_TRAIN_FOUND_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "sim/train.h"
 #include "sim/train_servers.h"
@@ -36,5 +37,9 @@ int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_
 double tutti_train_interval_s(const struct tutti_train_found *found, double share);
 int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *question,
                         struct tutti_train_found_all *ret, struct tutti_err *err);
+
+/* Lines of a file of costs, and of what sparse gradients send (slices.h), where there are any. */
+void tutti_train_found_print_costs(const struct tutti_train_question *question,
+                                   const struct tutti_train_found *found, FILE *out);
 
 #endif

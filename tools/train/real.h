@@ -34,8 +34,8 @@ struct tutti_train_real_page;
          .type = TUTTI_OPTION_TEXT,                                                               \
          .value = "NAME[:FOLDER]",                                                                \
          .help = "-B: mnist:FOLDER, fashion-mnist:FOLDER, cifar10:FOLDER, synthetic-mnist, "      \
-                 "synthetic-cifar10 or line (if not given: the synthetic set of the model's "     \
-                 "shape)"},                                                                       \
+                 "synthetic-cifar10, synthetic-text or line (if not given: the synthetic set of " \
+                 "the model's shape)"},                                                           \
         {.name = "learning-rate",                                                                 \
          .type = TUTTI_OPTION_REAL,                                                               \
          .value = "R",                                                                            \

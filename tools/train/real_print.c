@@ -10,6 +10,7 @@
 #include "tools/cli/output.h"
 #include "tools/sink.h"
 #include "tools/train/real.h"
+#include "tools/train/slices.h"
 #include "traces/tensorboard.h"
 
 static double seconds(tutti_ps ps)
@@ -70,6 +71,11 @@ static void print_head(const struct tutti_train_real *real, FILE *out)
             d->data != NULL ? d->data : "synthetic", real->facts.examples, real->facts.held_out,
             d->global_batch, d->micro_batches > 1 ? " in micro-batches" : "",
             real->facts.epoch_steps);
+    tutti_train_slices_print(&(struct tutti_train_slices_ask){.model = real->model,
+                                                              .strategy = &real->strategy,
+                                                              .rank_count = real->run.rank_count,
+                                                              .samples = real->params.samples},
+                             out);
     fprintf(out, "# learns:   %s, rate %.4g; products by %s\n", real->optimizer,
             real->params.optimizer.rate, tutti_train_products_name());
     if (real->emulation.topo != NULL)

@@ -18,10 +18,9 @@
 static int check(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const simulated[] = {
-        "recompute",      "attention", "input-rate", "input-workers", "prefetch",
-        "synthetic",      "step-time", "anchor",     "devices",       "tokens",
-        "examples",       "prices",    "exact",      "svg",           "any-memory",
-        "gradient-bytes", "explain",   "sparse",     "calib"};
+        "recompute", "attention", "input-rate", "input-workers",  "prefetch", "synthetic",
+        "step-time", "anchor",    "devices",    "tokens",         "examples", "prices",
+        "exact",     "svg",       "any-memory", "gradient-bytes", "explain",  "calib"};
     static const char *const emulated[] = {"framework", "device",  "nodes",
                                            "slow",      "perturb", "scale"};
 
@@ -44,8 +43,8 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
                           tutti_args_operand(args, 0));
     if (tutti_args_text(args, "model") == NULL)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "no model ('--model NAME': linear-regression, mlp, cifar10-cnn or a "
-                          "file)");
+                          "no model ('--model NAME': linear-regression, mlp, cifar10-cnn, "
+                          "bag-of-words or a file)");
     return 0;
 }
 
@@ -286,6 +285,8 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
     real->params.rank_count = real->run.rank_count;
     real->params.shard_ranks = (uint32_t)tutti_args_number(args, "shard");
     real->params.micro_batches = real->data.micro_batches;
+    real->params.samples =
+        (uint32_t)((real->data.global_batch + real->run.rank_count - 1) / real->run.rank_count);
     real->params.seed = real->data.seed;
     real->events = tutti_args_text(args, "tensorboard");
     real->params.checkpoint = tutti_args_text(args, "checkpoint");
