@@ -62,6 +62,9 @@ struct tutti_step_opts {
      * when its lane has come to it, and `alone_ps` later at the earliest it ends. */
     void (*note)(void *context, const struct tutti_step_note *note);
     void *note_context;
+    /* NULL, or what a COMPUTE takes, 0 or more, whatever it says: on all ranks the same. */
+    tutti_ps (*compute_ps)(const void *context, const struct tutti_step *step);
+    const void *compute_context;
 };
 
 struct tutti_step_note {

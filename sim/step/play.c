@@ -95,12 +95,15 @@ static int work_ps(const struct tutti_step_player *p, const struct tutti_step_la
         tutti_topo_node(p->opts->topo, tutti_topo_rank_node(p->opts->topo, lane->rank));
     tutti_ps takes_ps = step->duration_ps;
 
+    if (p->opts->compute_ps != NULL)
+        takes_ps = p->opts->compute_ps(p->opts->compute_context, step);
+    else if (takes_ps == 0 && step->flops > 0 && device.flops_per_s > 0)
+        takes_ps = tutti_wire_ps(step->flops, device.flops_per_s);
     if (takes_ps < 0)
         return tutti_step_fail_at(lane, "takes less than no time", err);
-    if (takes_ps == 0 && step->flops > 0 && device.flops_per_s == 0)
+    if (p->opts->compute_ps == NULL && step->duration_ps == 0 && step->flops > 0 &&
+        device.flops_per_s == 0)
         return tutti_step_fail_at(lane, "the rate of its device is not known (a duration)", err);
-    if (takes_ps == 0 && step->flops > 0)
-        takes_ps = tutti_wire_ps(step->flops, device.flops_per_s);
     if (p->opts->pace_ppm != NULL)
         takes_ps =
             (tutti_ps)tutti_muldiv((uint64_t)takes_ps, p->opts->pace_ppm[lane->rank], TUTTI_PACE);

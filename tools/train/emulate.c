@@ -92,6 +92,11 @@ int tutti_train_emulation_open(const struct tutti_args *args, struct tutti_run_c
 
     if (!tutti_args_given(args, "emulate"))
         return 0;
+    if (tutti_args_given(args, "calib") || tutti_args_given(args, "calibrate"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--emulate' beside '--%s', which is about this machine (one of "
+                          "them)",
+                          tutti_args_given(args, "calib") ? "calib" : "calibrate");
     status = read_scale(args, ret, err);
     if (status < 0)
         return status;
@@ -121,13 +126,12 @@ void tutti_train_emulation_close(struct tutti_train_emulation *e)
 
 int tutti_train_emulation_refuse(const struct tutti_args *args, struct tutti_err *err)
 {
-    static const char *const options[] = {"emulate", "perturb", "scale"};
+    static const char *const options[] = {"emulate", "perturb", "scale", "calibrate"};
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (tutti_args_given(args, options[i]))
             return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' without -B (threads or tcp: really trained, at the "
-                              "pace of another machine)",
+                              "option '--%s' without -B (threads, tcp or mpi: really trained)",
                               options[i]);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "tools/cli/perturb.h"
 #include "tools/options.h"
 #include "tools/run/run_group.h"
+#include "tools/train/here.h"
 #include "tools/train/slow.h"
 
 struct tutti_backend;
@@ -35,6 +36,7 @@ struct tutti_trained;
          .standard = "auto",                                                                      \
          .help = "--emulate: N times as slow as that machine, whose times are printed all the "   \
                  "same; auto: the least power of ten that the work here fits into"},              \
+        TUTTI_TRAIN_OPTION_CALIBRATE,                                                             \
     {                                                                                             \
         .name = "perturb", .type = TUTTI_OPTION_TEXT, .value = "WHAT=VALUE[,WHAT=VALUE]",         \
         .help =                                                                                   \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/model.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 
@@ -195,4 +196,24 @@ enum tutti_train_work_class tutti_train_work_class(const struct tutti_schedule *
                    ends_with(work->name, ".backward-add")
                ? TUTTI_TRAIN_WORK_LAYER
                : TUTTI_TRAIN_WORK_UPDATE;
+}
+
+const struct tutti_layer *tutti_train_work_layer(const struct tutti_workload *model,
+                                                 const char *work, bool *ret_backward)
+{
+    const char *pass = strrchr(work, '.');
+    const struct tutti_layer *found = NULL;
+
+    if (pass == NULL)
+        return NULL;
+    *ret_backward = strcmp(pass, ".forward") != 0;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct tutti_layer *layer = &model->layers[i];
+        const size_t length = strlen(layer->name);
+
+        if (length <= (size_t)(pass - work) && strncmp(layer->name, work, length) == 0 &&
+            work[length] == '.' && (found == NULL || length > strlen(found->name)))
+            found = layer;
+    }
+    return found;
 }

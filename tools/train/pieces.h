@@ -4,6 +4,7 @@
 #ifndef TUTTI_TOOLS_TRAIN_PIECES_H
 #define TUTTI_TOOLS_TRAIN_PIECES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,8 +12,10 @@
 #include "runtime/units.h"
 
 struct tutti_err;
+struct tutti_layer;
 struct tutti_record;
 struct tutti_sink;
+struct tutti_workload;
 
 struct tutti_train_real_piece {
     tutti_ps begin_ps;
@@ -53,6 +56,10 @@ enum tutti_train_work_class {
     TUTTI_TRAIN_WORK_INPUT,
     TUTTI_TRAIN_WORK_UPDATE
 };
+/* "hidden.3.backward-add": the layer of the model, and whether it is a backward pass; NULL: of no
+ * layer. */
+const struct tutti_layer *tutti_train_work_layer(const struct tutti_workload *model,
+                                                 const char *work, bool *ret_backward);
 /* What an entry of a strategy's work table is, by its name. */
 enum tutti_train_work_class tutti_train_work_class(const struct tutti_schedule *schedule,
                                                    uint32_t entry);

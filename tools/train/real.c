@@ -233,6 +233,8 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
         if (status == 0 && real->emulation.topo != NULL)
             tutti_train_emulation_step(&real->emulation, real->backend, &step);
         if (status == 0)
+            status = tutti_train_real_note_pieces(real, &step, err);
+        if (status == 0)
             status = tutti_train_real_print_step(page, real, &step, err);
         if (status == 0 && real->params.check_sync && !step.in_sync)
             status = tutti_fail(err, TUTTI_ECHECK,
@@ -279,7 +281,7 @@ static int open_trainer(const struct tutti_args *args, struct tutti_train_real *
     uint32_t own_count;
     int status;
 
-    if (tutti_args_given(args, "trace"))
+    if (tutti_args_given(args, "trace") || tutti_args_given(args, "calibrate"))
         real->params.record = &real->record;
     status = real->emulation.topo != NULL ? tutti_train_emulation_train(real, err)
                                           : tutti_trainer_open(&real->params, &real->trainer, err);
@@ -289,7 +291,7 @@ static int open_trainer(const struct tutti_args *args, struct tutti_train_real *
         fprintf(sink->notes, "tutti train: %s\n", real->remark);
     round_up(real, sink);
     tutti_backend_ranks(real->backend, real->run.rank_count, &real->first_rank, &own_count);
-    return 0;
+    return tutti_train_real_calib(args, real, err);
 }
 
 static int train(const struct tutti_args *args, struct tutti_train_real *real,
@@ -311,6 +313,9 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     status = make_steps(real, &page, &stopped, err);
     if (status == 0 && tutti_args_given(args, "trace") && prints(real))
         status = tutti_train_real_trace(args, real, sink, err);
+    if (status == 0 && tutti_args_given(args, "calibrate") && prints(real))
+        status = tutti_train_here_write(&real->notes, real, tutti_args_text(args, "calibrate"),
+                                        sink, err);
     if (status == 0)
         status = tutti_trainer_save(real->trainer, err);
     if (status == 0 && stopped) {
@@ -377,6 +382,7 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
         tutti_join_name_tasks(&launch, err);
     tutti_train_emulation_close(&real.emulation);
     tutti_record_done(&real.record);
+    tutti_train_here_notes_done(&real.notes);
     leave_signals(&real, sink->exit_code != 0);
     return status;
 }

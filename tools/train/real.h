@@ -10,6 +10,7 @@
 #include "tools/options.h"
 #include "tools/run/run_group.h"
 #include "tools/train/emulate.h"
+#include "tools/train/here.h"
 #include "tools/train/pieces.h"
 
 struct tutti_sink;
@@ -184,6 +185,8 @@ struct tutti_train_real {
     uint32_t first_rank;  /* of this process */
     uint32_t group_ranks; /* of a process, where there are several of several; else 0 */
     struct tutti_train_emulation emulation;
+    bool calibrates; /* this process notes what pieces take */
+    struct tutti_train_here_notes notes;
     struct tutti_train_parts predicted; /* of a step; step_s 0: nothing is known of it */
     struct tutti_record record;         /* of the last step, where params.record is this */
 };
@@ -198,6 +201,13 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
 /* Collective. -TUTTI_EINVAL, in all processes, where they do not hold the same model, strategy,
  * optimizer and data, by hash; the message names what differs, with both values. */
 int tutti_train_real_same(const struct tutti_train_real *real, struct tutti_err *err);
+/* --calib: what a step is to take; and whether --calibrate is there. */
+int tutti_train_real_calib(const struct tutti_args *args, struct tutti_train_real *real,
+                           struct tutti_err *err);
+/* --calibrate: after each step. */
+int tutti_train_real_note_pieces(struct tutti_train_real *real, const struct tutti_trained *step,
+                                 struct tutti_err *err);
+
 /* The last step, where --trace says. */
 int tutti_train_real_trace(const struct tutti_args *args, const struct tutti_train_real *real,
                            struct tutti_sink *sink, struct tutti_err *err);

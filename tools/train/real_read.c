@@ -20,7 +20,7 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
     static const char *const simulated[] = {
         "recompute", "attention", "input-rate", "input-workers",  "prefetch", "synthetic",
         "step-time", "anchor",    "devices",    "tokens",         "examples", "prices",
-        "exact",     "svg",       "any-memory", "gradient-bytes", "explain",  "calib"};
+        "exact",     "svg",       "any-memory", "gradient-bytes", "explain"};
     static const char *const emulated[] = {"framework", "device",  "nodes",
                                            "slow",      "perturb", "scale"};
 
