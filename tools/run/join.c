@@ -135,6 +135,21 @@ static int status_of(int code)
     return code == 0 ? 0 : code == 2 ? -TUTTI_EINVAL : code == 77 ? -TUTTI_ELACK : -TUTTI_EIO;
 }
 
+/* As the processes that it has started: the messages are theirs, and so is, where they save, a code
+ * of their own choice (tutti_sink.exit_code). */
+static int end_with(const struct tutti_join *join, int code, struct tutti_sink *sink,
+                    struct tutti_err *err)
+{
+    enum { SSH_FAILED = 255 };
+
+    if (code != 0 && err != NULL)
+        err->text[0] = '\0';
+    if (join->save_ps == 0 || code <= 2 || code == 77 || code == SSH_FAILED)
+        return status_of(code);
+    sink->exit_code = code;
+    return 0;
+}
+
 /* Listens for process 0, on this host alone: nobody else can take the port in between. */
 static int listen_here(struct tutti_join *join, const char *root, struct tutti_err *err)
 {
@@ -185,16 +200,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
         return status;
     tutti_children_let_save(children, join->save_ps);
     code = tutti_children_wait(children, GRACE_PS);
-    if (status == 0 && code != 0) {
-        if (err != NULL)
-            err->text[0] = '\0';
-        status = status_of(code);
-        if (code > 2 && code != 77) { /* a child's own choice (tutti_sink.exit_code) */
-            sink->exit_code = code;
-            status = 0;
-        }
-    }
-    return status;
+    return status < 0 ? status : end_with(join, code, sink, err);
 }
 
 /* The words of this command, but for those that are of its own start. */
@@ -267,9 +273,9 @@ static int run_line(const char *command, struct tutti_children *children, const 
 }
 
 /* Prints all lines; runs them unless it is dry. */
-static int run_lines(const char *command, const struct tutti_hosts *hosts,
-                     const struct tutti_hosts_line *line, bool dry, const char *secret,
-                     struct tutti_sink *sink, struct tutti_err *err)
+static int run_lines(const struct tutti_join *join, const struct tutti_hosts *hosts,
+                     const struct tutti_hosts_line *line, bool dry, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
     struct tutti_children *children = NULL;
     char text[LINE_BYTES];
@@ -277,23 +283,18 @@ static int run_lines(const char *command, const struct tutti_hosts *hosts,
     int code;
 
     if (!dry)
-        status = tutti_children_new(command, hosts->process_count, sink, &children, err);
+        status = tutti_children_new(join->command, hosts->process_count, sink, &children, err);
     for (uint32_t i = 0; status == 0 && i < hosts->process_count; i++) {
         status = tutti_hosts_print(hosts, line, i, text, sizeof(text), err);
         if (status == 0)
             fprintf(dry ? sink->out : sink->notes, "%s\n", text);
         if (status == 0 && !dry)
-            status = run_line(command, children, text, secret, sink, err);
+            status = run_line(join->command, children, text, join->secret, sink, err);
     }
     if (children == NULL)
         return status;
     code = tutti_children_wait(children, GRACE_PS);
-    if (status == 0 && code != 0) {
-        if (err != NULL)
-            err->text[0] = '\0';
-        status = status_of(code);
-    }
-    return status;
+    return status < 0 ? status : end_with(join, code, sink, err);
 }
 
 static int launch_there(const struct tutti_args *args, struct tutti_join *join,
@@ -327,8 +328,7 @@ static int launch_there(const struct tutti_args *args, struct tutti_join *join,
     if (status == 0 && !tutti_args_flag(args, "dry-run") && join->secret[0] == '\0')
         status = tutti_meet_draw_secret(join->secret, err);
     if (status == 0)
-        status = run_lines(join->command, hosts, &line, tutti_args_flag(args, "dry-run"),
-                           join->secret, sink, err);
+        status = run_lines(join, hosts, &line, tutti_args_flag(args, "dry-run"), sink, err);
     free(hosts);
     return status;
 }
