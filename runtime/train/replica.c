@@ -431,15 +431,13 @@ int tutti_replica_open(const struct tutti_layout *layout, uint32_t rank, struct 
 
     *ret = (struct tutti_replica){.layout = layout,
                                   .rank = rank,
-                                  .learning = learner->context,
+                                  .learning = learner->open == NULL ? learner->context : NULL,
                                   .state_elements = layout->plan.state_bytes / sizeof(float),
                                   .scale = layout->params.loss_scale};
     if (!take_all(ret))
         status = tutti_nomem(err);
-    if (status == 0 && learner->open != NULL) {
-        ret->learning = NULL;
+    if (status == 0 && learner->open != NULL)
         status = learner->open(learner->context, rank, &ret->learning, err);
-    }
     if (status == 0)
         status = begin_weights(ret, err);
     if (status == 0)
@@ -469,5 +467,5 @@ void tutti_replica_close(struct tutti_replica *r)
     free(r->weights);
     free(r->slopes);
     free(r->said);
-    r->layout = NULL;
+    *r = (struct tutti_replica){.layout = NULL}; /* may be closed once more */
 }
