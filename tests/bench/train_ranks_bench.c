@@ -1,7 +1,7 @@
 /* What a second thread brings to real training: train_ranks_bench [MODEL] [BATCH] [STEPS] [ROUNDS]
- * [OPTIMIZER]. One rank and two make steps with the same global batch, in turns, so that whatever
- * else the machine does meets both; of each the fastest step counts, and the fastest tenth. Bar:
- * two threads are at least 1.7 times one. */
+ * [OPTIMIZER] [DATA]. One rank and two make steps with the same global batch, in turns, so that
+ * whatever else the machine does meets both; of each the fastest step counts, and the fastest
+ * tenth. Bar: two threads are at least 1.7 times one. */
 #include "runtime/backend.h"
 #include "runtime/model.h"
 #include "runtime/status.h"
@@ -28,16 +28,19 @@ struct side {
 };
 
 static void open_side(struct side *s, const struct tutti_workload *model, uint32_t batch,
-                      const char *optimizer)
+                      const char *optimizer, const char *set)
 {
+    const struct tutti_threads_opts threads = {.size = sizeof(threads), .pin = true};
     struct tutti_net_learner_facts facts;
     struct tutti_strategy strategy;
     struct tutti_err err;
     const struct tutti_net_learner_params data = {.size = sizeof(data),
                                                   .model = model,
+                                                  .data = set,
                                                   .held_out_limit = 1,
                                                   .global_batch = batch,
                                                   .rank_count = s->ranks,
+                                                  .drop_remainder = true, /* equal steps */
                                                   .seed = 1};
     struct tutti_trainer_params params = {.size = sizeof(params),
                                           .strategy = &strategy,
@@ -49,7 +52,7 @@ static void open_side(struct side *s, const struct tutti_workload *model, uint32
     if (tutti_strategy_named(s->ranks > 1 ? "mirrored" : "onedevice", &strategy, &err) < 0 ||
         tutti_update_named(optimizer, &params.optimizer, &err) < 0 ||
         tutti_net_learner_new(&data, &s->learner, &facts, &err) < 0 ||
-        tutti_threads_open(NULL, &s->backend, &err) < 0)
+        tutti_threads_open(&threads, &s->backend, &err) < 0)
         give_up(&err);
     params.backend = s->backend;
     if (tutti_trainer_open(&params, &s->trainer, &err) < 0)
@@ -104,14 +107,15 @@ int main(int argc, char **argv)
     struct tutti_err err;
 
     if (batch == 0 || steps < 2 || rounds == 0 || steps > STEPS_MAX / rounds) {
-        fprintf(stderr, "usage: train_ranks_bench [MODEL] [BATCH] [STEPS] [ROUNDS] [OPTIMIZER]\n");
+        fprintf(stderr, "usage: train_ranks_bench [MODEL] [BATCH] [STEPS] [ROUNDS] [OPTIMIZER] "
+                        "[DATA]\n");
         return 2;
     }
     if (tutti_model_new(name, NULL, &model, &err) < 0)
         give_up(&err);
     for (int i = 0; i < 2; i++) {
         sides[i].step_us = (void *)bench_memory((size_t)steps * rounds * sizeof(double));
-        open_side(&sides[i], model, batch, optimizer);
+        open_side(&sides[i], model, batch, optimizer, argc > 6 ? argv[6] : NULL);
     }
     for (uint32_t r = 0; r < rounds; r++)
         for (int i = 0; i < 2; i++)
