@@ -75,7 +75,8 @@ if(TUTTI_HAVE_NVCC)
             ${fatbin}.log ${TUTTI_NVCC} -std=c++17 -O3 -fmad=false -allow-unsupported-compiler
             -Xptxas -v -I${CMAKE_SOURCE_DIR} ${code} -fatbin ${room}/player.cu -o ${fatbin}
         DEPENDS ${room}/player.cu ${room}/player.h ${room}/player_arithmetic.h
-            ${room}/player_mixed.h ${room}/device.h ${room}/op.h VERBATIM)
+            ${room}/player_mixed.h ${room}/device.h ${room}/op.h ${room}/train_kernels.h
+            ${CMAKE_SOURCE_DIR}/runtime/exec/device/kernel_args.h VERBATIM)
     set_source_files_properties(runtime/exec/cuda/image.with-nvcc.c PROPERTIES
         COMPILE_DEFINITIONS TUTTI_CUDA_FATBIN="${fatbin}" OBJECT_DEPENDS ${fatbin})
 endif()

@@ -48,6 +48,11 @@ struct tutti_cuda_opts {
     /* Ranks are spread over so many GPUs from `device` on; 0: all there are, at most 16. */
     uint32_t gpu_count;
     bool staged; /* between GPUs always through the host, as if there were no peer access */
+    /* A step of training: a stream a lane, an event a dependency, a launch a CALL; work whose
+     * entry says so (struct tutti_work.queued) is done by the GPU, its products by cuBLAS where the
+     * machine has it (the environment variable TUTTI_CUBLAS_LIBRARY names another; "none": own
+     * kernels). Schedules have COMPUTE and CALL steps alone, and all ranks the same ones. */
+    bool streams;
 };
 
 /* Opens the backend; opts may be NULL. -TUTTI_EINVAL: there are not so many GPUs. GPUs but the

@@ -13,6 +13,7 @@
 TUTTI_API_BEGIN
 
 struct tutti_err;
+struct tutti_device_queue;
 struct tutti_step;
 
 /* ---- groups -------------------------------------------------------------------------------- */
@@ -90,6 +91,9 @@ struct tutti_work_call {
     void *out;
     void *scratch;
     void *state;
+    /* NULL, or of work that is `queued`: buffers are a device's, and what touches them is put into
+     * this queue, which the device works off in order. */
+    struct tutti_device_queue *queue;
 };
 
 /* An entry of the work table. */
@@ -110,6 +114,9 @@ struct tutti_work {
      * negative status ends the play with it. */
     int (*run)(const struct tutti_work_call *call, struct tutti_err *err);
     void *context; /* for `run`; borrowed */
+    /* `run` can put its work into the queue of a device, where a backend has one for it (a kind of
+     * Tutti's own; else its regions are brought to the host before, and back after it). */
+    bool queued;
 };
 
 TUTTI_API_END

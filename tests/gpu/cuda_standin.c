@@ -11,6 +11,7 @@
  *                          neighbours, 3 all by what is said, and none
  *   TUTTI_STANDIN_DEVICES  GPUs (1)
  *   TUTTI_STANDIN_MULTIPROCESSORS  of each (1)
+ *   TUTTI_STANDIN_BACKWARD items and threads of training's kernels come in the opposite order
  *   TUTTI_STANDIN_STUCK    events are never reached */
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,6 +239,12 @@ CALL(cuModuleGetFunction, (void **ret, void *module, const char *name))
             return SUCCESS;
         }
     }
+    for (size_t i = 0; i < sizeof(train_cpu_kernels) / sizeof(train_cpu_kernels[0]); i++) {
+        if (strcmp(train_cpu_kernels[i].name, name) == 0) {
+            *ret = (void *)(uintptr_t)&train_cpu_kernels[i];
+            return SUCCESS;
+        }
+    }
     return 500; /* not found */
 }
 
@@ -456,18 +463,31 @@ CALL(cuEventCreate, (void **ret, unsigned flags))
 {
     FAIL_IF_ASKED();
     (void)flags;
-    *ret = calloc(1, sizeof(uint64_t));
+    *ret = calloc(1, sizeof(struct event));
     return SUCCESS;
 }
 
-/* An event is when its stream came to it; 0: not yet. */
 CALL(cuEventRecord, (void *event, void *stream))
 {
     FAIL_IF_ASKED();
     if (*current() != ((const struct stream *)stream)->context)
         return ELSEWHERE;
     __atomic_store_n((uint64_t *)event, 0, __ATOMIC_RELAXED);
-    return put(stream, &(struct job){.kind = JOB_EVENT, .to = event});
+    return put(stream, &(struct job){.kind = JOB_EVENT,
+                                     .to = event,
+                                     .bytes = (size_t)__atomic_add_fetch(
+                                         &((struct event *)event)->recorded, 1, __ATOMIC_RELAXED)});
+}
+
+CALL(cuStreamWaitEvent, (void *stream, void *event, unsigned flags))
+{
+    FAIL_IF_ASKED();
+    if (flags != 0)
+        return INVALID;
+    return put(stream, &(struct job){.kind = JOB_WAIT,
+                                     .to = event,
+                                     .bytes = (size_t)__atomic_load_n(
+                                         &((struct event *)event)->recorded, __ATOMIC_RELAXED)});
 }
 
 CALL(cuEventQuery, (void *event))
@@ -493,97 +513,4 @@ CALL(cuEventDestroy_v2, (void *event))
     return SUCCESS;
 }
 
-static int launch(void *function, unsigned blocks, unsigned threads, void *stream,
-                  void **parameters)
-{
-    uint32_t most = (uint32_t)setting("TUTTI_STANDIN_THREADS", 2);
-
-    if (*current() != ((const struct stream *)stream)->context)
-        return ELSEWHERE;
-    return put(stream, &(struct job){.kind = JOB_LAUNCH,
-                                     .entry = function,
-                                     .args = *(const struct tutti_cuda_args *)parameters[0],
-                                     .blocks = blocks,
-                                     .threads = most < threads ? most : threads});
-}
-
-CALL(cuLaunchCooperativeKernel,
-     (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-      unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters))
-{
-    FAIL_IF_ASKED();
-    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes != 0)
-        return INVALID;
-    if (grid_x > setting("TUTTI_STANDIN_BLOCKS", 4096))
-        return TOO_LARGE;
-    return launch(function, grid_x, block_x, stream, parameters);
-}
-
-CALL(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                      void *stream, void **parameters, void **extra))
-{
-    FAIL_IF_ASKED();
-    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes != 0 ||
-        extra != NULL)
-        return INVALID;
-    return launch(function, grid_x, block_x, stream, parameters);
-}
-
-/* ---- graphs: what has been put into a stream while it was captured ---- */
-
-CALL(cuStreamBeginCapture_v2, (void *stream, int mode))
-{
-    struct stream *s = stream;
-
-    FAIL_IF_ASKED();
-    (void)mode;
-    s->captured = graph_new(NULL);
-    return s->captured == NULL ? OUT_OF_MEMORY : SUCCESS;
-}
-
-CALL(cuStreamEndCapture, (void *stream, void **ret))
-{
-    struct stream *s = stream;
-    struct graph *graph = s->captured;
-
-    s->captured = NULL;
-    if (fails(__func__)) {
-        graph_free(graph);
-        return UNKNOWN;
-    }
-    *ret = graph;
-    return SUCCESS;
-}
-
-CALL(cuGraphInstantiateWithFlags, (void **ret, void *graph, unsigned long long flags))
-{
-    FAIL_IF_ASKED();
-    if (flags != 0)
-        return INVALID;
-    *ret = graph_new(graph);
-    return *ret == NULL ? OUT_OF_MEMORY : SUCCESS;
-}
-
-CALL(cuGraphLaunch, (void *played, void *stream))
-{
-    const struct graph *graph = played;
-    int result = SUCCESS;
-
-    FAIL_IF_ASKED();
-    for (uint32_t i = 0; i < graph->count && result == SUCCESS; i++)
-        result = put(stream, &graph->jobs[i]);
-    return result;
-}
-
-CALL(cuGraphExecDestroy, (void *played))
-{
-    graph_free(played);
-    return SUCCESS;
-}
-
-CALL(cuGraphDestroy, (void *graph))
-{
-    graph_free(graph);
-    return SUCCESS;
-}
+#include "tests/gpu/standin_launch.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/gpu/standin_memory.h"
+#include "tests/gpu/train_cpu.h"
 
 enum {
     SUCCESS = 0,
@@ -23,7 +24,15 @@ enum {
 
 enum { JOBS_MAX = 4096 };
 
-enum job_kind { JOB_COPY, JOB_FILL, JOB_EVENT, JOB_LAUNCH };
+enum job_kind { JOB_COPY, JOB_FILL, JOB_EVENT, JOB_WAIT, JOB_LAUNCH, JOB_KERNEL, JOB_CALL };
+
+/* When a stream last came to it; 0: not yet since it was recorded last. Each time that it is
+ * recorded is another one to wait for. */
+struct event {
+    uint64_t at_ns; /* first: what an event is elsewhere */
+    uint64_t recorded;
+    uint64_t reached;
+};
 
 struct job {
     enum job_kind kind;
@@ -32,7 +41,13 @@ struct job {
     size_t bytes;
     unsigned char value;
     const struct player_cpu_entry *entry;
-    struct tutti_cuda_args args;
+    const struct train_cpu_entry *train;
+    void (*call)(const void *args); /* of another library, which stands in like this one */
+    union {
+        struct tutti_cuda_args args;
+        struct tutti_kernel_args kernel_args;
+        unsigned char call_args[sizeof(struct tutti_kernel_args)];
+    };
     uint32_t blocks;
     uint32_t threads;
 };
@@ -84,6 +99,13 @@ static int play(struct player_cpu_pool *pool, const struct job *job, int device)
                : UNKNOWN;
 }
 
+static void reach(struct event *event, uint64_t number)
+{
+    __atomic_store_n(&event->reached, number, __ATOMIC_RELEASE);
+    if (__atomic_load_n(&event->recorded, __ATOMIC_RELAXED) == number)
+        __atomic_store_n(&event->at_ns, p_now_ns(), __ATOMIC_RELEASE);
+}
+
 static int do_job(struct player_cpu_pool *pool, struct job *job, int device)
 {
     switch (job->kind) {
@@ -94,7 +116,17 @@ static int do_job(struct player_cpu_pool *pool, struct job *job, int device)
         memset(job->to, job->value, job->bytes);
         return SUCCESS;
     case JOB_EVENT:
-        __atomic_store_n((uint64_t *)job->to, p_now_ns(), __ATOMIC_RELEASE);
+        reach(job->to, job->bytes);
+        return SUCCESS;
+    case JOB_WAIT:
+        while (__atomic_load_n(&((struct event *)job->to)->reached, __ATOMIC_ACQUIRE) < job->bytes)
+            (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        return SUCCESS;
+    case JOB_KERNEL:
+        job->train->kernel(job->kernel_args, setting("TUTTI_STANDIN_BACKWARD", 0) != 0);
+        return SUCCESS;
+    case JOB_CALL:
+        job->call(job->call_args);
         return SUCCESS;
     default:
         return play(pool, job, device);

@@ -5,19 +5,13 @@
 
 #include "runtime/cuda.h"
 #include "runtime/cuda_work.h"
-#include "runtime/exec/cuda/gpus.h"
+#include "runtime/exec/cuda/opened.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 
-struct cuda_backend {
-    struct tutti_backend base; /* first: a backend is this */
-    struct tutti_cuda_opts opts;
-    struct tutti_gpus gpus;
-};
-
 /* A run that is held open. */
 struct cuda_run {
-    struct cuda_backend *backend;
+    struct tutti_cuda_backend *backend;
     struct tutti_play play;
     tutti_ps deadline_ps;
     struct tutti_cuda_plan plan;
@@ -457,7 +451,7 @@ static int clear(struct cuda_run *run, struct tutti_err *err)
 static int open_run(struct tutti_backend *base, const struct tutti_play *play, void **ret,
                     struct tutti_err *err)
 {
-    struct cuda_backend *backend = (struct cuda_backend *)base;
+    struct tutti_cuda_backend *backend = (struct tutti_cuda_backend *)base;
     struct cuda_run *run = calloc(1, sizeof(*run));
     bool by_levels = false;
     int status;
@@ -469,8 +463,12 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
     run->deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : 30 * TUTTI_PS_PER_S;
     status = plan_run(run, &by_levels, err);
     if (status == 0)
-        status = tutti_gpus_load_open(&run->load, &backend->gpus, &run->plan, by_levels,
-                                      backend->opts.thread_count, play->record != NULL, err);
+        status = tutti_gpus_load_open(
+            &run->load, &backend->gpus, &run->plan,
+            &(struct tutti_gpus_way){.by_levels = by_levels,
+                                     .thread_count = backend->opts.thread_count,
+                                     .stamped = play->record != NULL},
+            err);
     if (status == 0)
         status = lend(run, err);
     if (status == 0)
@@ -545,54 +543,11 @@ static int step_run(void *data, uint32_t warmup_count, uint32_t iteration_count,
     return enough > 0;
 }
 
-static void cuda_close(struct tutti_backend *base)
-{
-    struct cuda_backend *backend = (struct cuda_backend *)base;
-
-    tutti_gpus_close(&backend->gpus);
-    free(backend);
-}
-
-static const struct tutti_backend_ops cuda_ops = {
+const struct tutti_backend_ops tutti_cuda_ops = {
     .size = sizeof(struct tutti_backend_ops),
     .name = "cuda",
-    .close = cuda_close,
+    .close = tutti_cuda_close,
     .open_run = open_run,
     .step_run = step_run,
     .close_run = close_run,
 };
-
-int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **ret,
-                    struct tutti_err *err)
-{
-    struct cuda_backend *backend = calloc(1, sizeof(*backend));
-    int status = backend == NULL ? tutti_nomem(err) : 0;
-
-    if (status == 0 && opts != NULL)
-        status = tutti_take("tutti_cuda_opts", &backend->opts, sizeof(backend->opts), opts,
-                            TUTTI_BYTES_TO(struct tutti_cuda_opts, thread_count), err);
-    if (status == 0 && (backend->opts.thread_count % 32 != 0 || backend->opts.thread_count > 512))
-        status =
-            tutti_fail(err, TUTTI_EINVAL, "a block of %u threads (a multiple of 32, at most 512)",
-                       backend->opts.thread_count);
-    if (status == 0 && backend->opts.graph > TUTTI_CUDA_GRAPH_NEVER)
-        status = tutti_fail(err, TUTTI_EINVAL, "no such use of graphs: %d", backend->opts.graph);
-    if (status == 0)
-        status = tutti_gpus_open(&backend->gpus, backend->opts.library, backend->opts.device,
-                                 backend->opts.gpu_count, backend->opts.staged, err);
-    if (status < 0) {
-        free(backend);
-        return status;
-    }
-    backend->base.ops = &cuda_ops;
-    *ret = &backend->base;
-    return 0;
-}
-
-int tutti_cuda_places(struct tutti_backend *backend, uint32_t rank_count,
-                      char ret[TUTTI_CUDA_PLACES_BYTES], struct tutti_err *err)
-{
-    assert(backend->ops == &cuda_ops);
-    return tutti_gpus_places(&((struct cuda_backend *)backend)->gpus, rank_count, ret,
-                             TUTTI_CUDA_PLACES_BYTES, err);
-}

@@ -26,6 +26,20 @@ struct alignas(16) p_vec {
     uint32_t word[4];
 };
 
+/* The words of train_kernels.h. */
+#define T_KERNEL(NAME) \
+    extern "C" __global__ void __launch_bounds__(256) NAME(const struct tutti_kernel_args args)
+#define T_ITEMS(I, COUNT)                                                           \
+    for (uint64_t I = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; I < (COUNT); \
+         I += (uint64_t)gridDim.x * blockDim.x)
+#define T_BLOCKS(B, COUNT) for (uint64_t B = blockIdx.x; B < (COUNT); B += gridDim.x)
+#define T_THREADS(T)       if (const uint32_t T = threadIdx.x; true)
+#define T_MEET()           __syncthreads()
+#define T_SHARED           __shared__
+#define T_OWN(NAME)        float NAME[TILE_OWN]
+#define T_MINE(NAME, T)    NAME
+#define T_FMA(A, B, C)     __fmaf_rn(A, B, C)
+
 /* Blocks of one device hand on to each other: scope gpu. Before sm_70 there are no such
  * instructions, and nothing is built for that. */
 static P_DEV uint64_t p_ld_acquire(const uint64_t *at)

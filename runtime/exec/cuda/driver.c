@@ -32,7 +32,8 @@ int tutti_cuda_driver_open(const char *library, struct tutti_cuda_driver *driver
                            struct tutti_err *err)
 {
     const char *named = library != NULL ? library : getenv("TUTTI_CUDA_LIBRARY");
-    struct tutti_cuda_driver made = {.name = named != NULL ? named : "libcuda.so.1"};
+    struct tutti_cuda_driver made = {.name = named != NULL ? named : "libcuda.so.1",
+                                     .other = named != NULL};
     int status;
 
     if (named == NULL && tutti_cuda_image == NULL)

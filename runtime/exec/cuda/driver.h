@@ -4,6 +4,7 @@
 #ifndef TUTTI_RUNTIME_EXEC_CUDA_DRIVER_H
 #define TUTTI_RUNTIME_EXEC_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,6 +70,7 @@ enum {
     CALL(stream_create, "cuStreamCreate", (void **ret, unsigned flags))                            \
     CALL(stream_destroy, "cuStreamDestroy_v2", (void *stream))                                     \
     CALL(stream_query, "cuStreamQuery", (void *stream))                                            \
+    CALL(stream_wait, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))            \
     CALL(event_create, "cuEventCreate", (void **ret, unsigned flags))                              \
     CALL(event_record, "cuEventRecord", (void *event, void *stream))                               \
     CALL(event_query, "cuEventQuery", (void *event))                                               \
@@ -93,6 +95,7 @@ enum {
 struct tutti_cuda_driver {
     void *library;
     const char *name; /* of the library; borrowed */
+    bool other;       /* it is one that somebody has named, and perhaps not NVIDIA's */
 #define TUTTI_CUDA_FIELD(FIELD, SYMBOL, PARAMETERS) int(*FIELD) PARAMETERS;
     TUTTI_CUDA_CALLS(TUTTI_CUDA_FIELD)
 #undef TUTTI_CUDA_FIELD

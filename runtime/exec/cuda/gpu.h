@@ -100,8 +100,9 @@ struct tutti_gpu_load {
     uint32_t thread_count;
     uint64_t memory;
     struct tutti_gpu_layout layout;
-    uint64_t buffer_bytes;                   /* at its beginning: all buffers of the part's ranks */
-    uint64_t *addresses[TUTTI_BUF_COUNT];    /* [enum tutti_buf][rank] */
+    uint64_t buffer_bytes;                /* at its beginning: all buffers of the part's ranks */
+    uint64_t *addresses[TUTTI_BUF_COUNT]; /* [enum tutti_buf][rank] */
+    uint64_t *const *lent; /* NULL, or addresses of all buffers, which are somebody else's */
     uint64_t homes[TUTTI_CUDA_GPUS_MAX + 1]; /* where the memory of messages lies; plan.h */
     uint64_t meetings;                       /* uint64_t [meeting_capacity] */
     uint32_t meeting_capacity;

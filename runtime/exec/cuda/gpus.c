@@ -268,23 +268,24 @@ static int open_parts(struct tutti_gpus_load *load, struct tutti_err *err)
 }
 
 int tutti_gpus_load_open(struct tutti_gpus_load *load, struct tutti_gpus *gpus,
-                         const struct tutti_cuda_plan *plan, bool by_levels, uint32_t thread_count,
-                         bool stamped, struct tutti_err *err)
+                         const struct tutti_cuda_plan *plan, const struct tutti_gpus_way *way,
+                         struct tutti_err *err)
 {
     struct tutti_gpus_load made = {.count = plan->spread.gpu_count, .iteration_count = 1};
     int status;
 
-    if (by_levels && made.count > 1)
+    if (way->by_levels && made.count > 1)
         return tutti_fail(err, TUTTI_ELACK,
                           "a graph is played on one GPU, and %u ranks are spread over %u",
                           plan->schedule->rank_count, made.count);
     for (uint32_t g = 0; g < made.count; g++)
-        made.loads[g] = (struct tutti_gpu_load){.by_levels = by_levels,
-                                                .stamped = stamped,
+        made.loads[g] = (struct tutti_gpu_load){.by_levels = way->by_levels,
+                                                .stamped = way->stamped,
+                                                .lent = way->lent,
                                                 .gpu = &gpus->gpus[g],
                                                 .plan = plan,
                                                 .part = tutti_cuda_part_of(plan, g),
-                                                .thread_count = thread_count};
+                                                .thread_count = way->thread_count};
     status = open_parts(&made, err);
     if (status < 0) {
         tutti_gpus_load_close(&made);

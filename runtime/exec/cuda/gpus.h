@@ -41,10 +41,18 @@ struct tutti_gpus_load {
     uint32_t iteration_count; /* of the last launch */
 };
 
+/* As the arguments of tutti_gpu_load_open; `lent` as in struct tutti_gpu_load. */
+struct tutti_gpus_way {
+    bool by_levels;
+    uint32_t thread_count;
+    bool stamped;
+    uint64_t *const *lent;
+};
+
 /* As tutti_gpu_load_open. -TUTTI_ELACK for a graph on several GPUs. */
 int tutti_gpus_load_open(struct tutti_gpus_load *load, struct tutti_gpus *gpus,
-                         const struct tutti_cuda_plan *plan, bool by_levels, uint32_t thread_count,
-                         bool stamped, struct tutti_err *err);
+                         const struct tutti_cuda_plan *plan, const struct tutti_gpus_way *way,
+                         struct tutti_err *err);
 void tutti_gpus_load_close(struct tutti_gpus_load *load); /* a zeroed one is a no-op */
 
 /* That which has a rank; its GPU is made the calling thread's. */

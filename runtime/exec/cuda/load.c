@@ -28,6 +28,8 @@ static struct tutti_gpu_layout lay_out(struct tutti_gpu_load *load)
     for (uint32_t r = load->part.rank_first; r < load->part.rank_end; r++) {
         struct tutti_buf_sizes sizes;
 
+        if (load->lent != NULL)
+            continue;
         tutti_schedule_buf_sizes(plan->schedule, r, &sizes);
         for (int b = TUTTI_BUF_IN; b < TUTTI_BUF_COUNT; b++)
             load->addresses[b][r] = part(&layout, tutti_buf_size_of(&sizes, (enum tutti_buf)b), 1);
@@ -266,7 +268,8 @@ int tutti_gpu_load_take(struct tutti_gpu_load *load, struct tutti_err *err)
         return status;
     for (int b = TUTTI_BUF_IN; b < TUTTI_BUF_COUNT; b++)
         for (uint32_t r = load->part.rank_first; r < load->part.rank_end; r++)
-            load->addresses[b][r] += load->memory;
+            load->addresses[b][r] =
+                load->lent != NULL ? load->lent[b][r] : load->addresses[b][r] + load->memory;
     load->homes[load->part.gpu] = load->memory + load->layout.lines;
     fill_args(load);
     return 0;

@@ -91,7 +91,7 @@ static int open_taken(struct tutti_backend *backend, const struct tutti_play *pl
     assert(backend->ops->size == sizeof(struct tutti_backend_ops));
     assert((backend->ops->open_run == NULL) == (backend->ops->step_run == NULL));
     *run = (struct tutti_run){.backend = backend, .play = *play};
-    if (play->schedule->callee_count > 0) {
+    if (play->schedule->callee_count > 0 && !backend->ops->calls) {
         status = tutti_schedule_flatten(play->schedule, &run->flat, err);
         run->play.schedule = run->flat;
     }
