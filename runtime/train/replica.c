@@ -30,8 +30,8 @@ static float *at(const void *base, uint64_t offset)
 
 /* ---- the learner's part ---------------------------------------------------------------------- */
 
-static const struct tutti_variable_place *places_of(const struct tutti_replica *r, uint32_t layer,
-                                                    uint32_t *ret_count)
+const struct tutti_variable_place *tutti_replica_places(const struct tutti_replica *r,
+                                                        uint32_t layer, uint32_t *ret_count)
 {
     const struct tutti_layout *l = r->layout;
 
@@ -43,7 +43,7 @@ static const float *const *weights_of(struct tutti_replica *r, uint32_t layer,
                                       const struct tutti_work_call *call)
 {
     uint32_t count;
-    const struct tutti_variable_place *places = places_of(r, layer, &count);
+    const struct tutti_variable_place *places = tutti_replica_places(r, layer, &count);
     const void *base = r->layout->weights_gathered ? call->scratch : call->state;
 
     for (uint32_t v = 0; v < count; v++)
@@ -111,7 +111,7 @@ static int backward(struct tutti_replica *r, uint32_t layer, bool add,
 {
     const struct tutti_layout *l = r->layout;
     uint32_t count;
-    const struct tutti_variable_place *places = places_of(r, layer, &count);
+    const struct tutti_variable_place *places = tutti_replica_places(r, layer, &count);
     int status;
 
     for (uint32_t v = 0; v < count; v++)
@@ -130,24 +130,35 @@ static int backward(struct tutti_replica *r, uint32_t layer, bool add,
 
 /* ---- what is reduced ------------------------------------------------------------------------- */
 
-static uint64_t own_elements(const struct tutti_layout *l, const struct tutti_plan_pack *p)
+uint64_t tutti_replica_own(const struct tutti_layout *l, const struct tutti_plan_pack *p)
 {
     bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
 
     return shares ? p->padded / l->plan.shard_ranks : p->weights;
 }
 
-static uint64_t gradient_offset(const struct tutti_layout *l, const struct tutti_replica *r,
-                                const struct tutti_plan_pack *p)
+uint64_t tutti_replica_count(const struct tutti_replica *r, const struct tutti_plan_pack *p)
 {
+    const struct tutti_plan *plan = &r->layout->plan;
+    const uint64_t own = tutti_replica_own(r->layout, p);
+    const uint64_t before =
+        plan->strategy->sharding != TUTTI_SHARD_NONE ? r->rank % plan->shard_ranks * own : 0;
+    const uint64_t left = p->weights > before ? p->weights - before : 0;
+
+    return left < own ? left : own;
+}
+
+uint64_t tutti_replica_gradient(const struct tutti_replica *r, const struct tutti_plan_pack *p)
+{
+    const struct tutti_layout *l = r->layout;
     bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE && !l->alone;
 
     if (l->alone || l->averages)
         return p->offset;
     /* All of it is reduced, the rank's part of which counts. */
     if (shares && l->plan.strategy->full_reduce)
-        return p->sum_offset +
-               (r->rank % l->plan.shard_ranks) * own_elements(l, p) * l->plan.params.gradient_bytes;
+        return p->sum_offset + (r->rank % l->plan.shard_ranks) * tutti_replica_own(l, p) *
+                                   l->plan.params.gradient_bytes;
     return p->sum_offset;
 }
 
@@ -156,7 +167,7 @@ static const float *gradient_of(struct tutti_replica *r, const struct tutti_plan
                                 const struct tutti_work_call *call)
 {
     const struct tutti_layout *l = r->layout;
-    const char *from = (const char *)call->scratch + gradient_offset(l, r, p);
+    const char *from = (const char *)call->scratch + tutti_replica_gradient(r, p);
     float *to;
 
     if (p->sparse)
@@ -164,7 +175,7 @@ static const float *gradient_of(struct tutti_replica *r, const struct tutti_plan
     if (!l->narrow)
         return (const float *)(const void *)from;
     to = r->widened + p->state_offset / sizeof(float);
-    tutti_train_widen(l->params.gradients, to, from, own_elements(l, p));
+    tutti_train_widen(l->params.gradients, to, from, tutti_replica_own(l, p));
     return to;
 }
 
@@ -184,8 +195,8 @@ static void add_up(const struct tutti_replica *r, uint32_t entry,
                      count);
 }
 
-/* Squares of the summed gradient: where all ranks have all of it, each takes its share. */
-static double squares(struct tutti_replica *r, const struct tutti_work_call *call)
+void tutti_replica_share(const struct tutti_replica *r, const struct tutti_plan_pack *p,
+                         uint64_t *ret_first, uint64_t *ret_end)
 {
     const struct tutti_layout *l = r->layout;
     const bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
@@ -193,15 +204,26 @@ static double squares(struct tutti_replica *r, const struct tutti_work_call *cal
                            : l->averages ? 1
                                          : l->params.rank_count;
     const uint32_t part = shares ? r->rank / l->plan.shard_ranks : l->averages ? 0 : r->rank;
+    const uint64_t count = tutti_replica_count(r, p);
+
+    *ret_first = count * part / equal;
+    *ret_end = count * (part + 1) / equal;
+}
+
+/* Squares of the summed gradient: where all ranks have all of it, each takes its share. */
+static double squares(struct tutti_replica *r, const struct tutti_work_call *call)
+{
+    const struct tutti_layout *l = r->layout;
     double sum = 0;
 
     for (uint32_t i = 0; i < l->plan.pack_count; i++) {
         const struct tutti_plan_pack *p = &l->plan.packs[i];
         const float *gradient = gradient_of(r, p, call);
-        uint64_t count = own_elements(l, p);
-        uint64_t first = count * part / equal;
+        uint64_t first;
+        uint64_t end;
 
-        sum += tutti_train_square_sum(gradient + first, count * (part + 1) / equal - first);
+        tutti_replica_share(r, p, &first, &end);
+        sum += tutti_train_square_sum(gradient + first, end - first);
     }
     return sum;
 }
@@ -217,11 +239,9 @@ static bool has_saved(struct tutti_replica *r)
     return r->saver_status == 0 && state == TUTTI_SAVER_WRITTEN;
 }
 
-static void report(struct tutti_replica *r, const struct tutti_work_call *call)
+void tutti_replica_report(struct tutti_replica *r, double sum, double *said)
 {
     const struct tutti_layout *l = r->layout;
-    double *said = (double *)(void *)((char *)call->scratch + l->plan.report.offset);
-    double sum = squares(r, call);
 
     memset(said, 0, l->plan.report.bytes);
     said[TUTTI_REPORT_LOSS] = r->sums.loss;
@@ -237,16 +257,28 @@ static void report(struct tutti_replica *r, const struct tutti_work_call *call)
         said[TUTTI_REPORT_RANKS + l->params.rank_count + r->rank] = r->hash;
 }
 
+static void report(struct tutti_replica *r, const struct tutti_work_call *call)
+{
+    tutti_replica_report(r, squares(r, call),
+                         (double *)(void *)((char *)call->scratch + r->layout->plan.report.offset));
+}
+
 /* ---- weights --------------------------------------------------------------------------------- */
+
+double tutti_replica_next_update(struct tutti_replica *r, double norm)
+{
+    const struct tutti_trainer_params *p = &r->layout->params;
+
+    r->rate = p->optimizer.rate * tutti_rate_at(&p->rate, r->update_count++);
+    return tutti_clip_scale(norm, p->clip_norm) / tutti_loss_scale_of(&r->scale);
+}
 
 /* One update of what the rank owns, by gradients whose norm all know. */
 static void update(struct tutti_replica *r, const struct tutti_work_call *call, double norm)
 {
     const struct tutti_layout *l = r->layout;
-    const double scale =
-        tutti_clip_scale(norm, l->params.clip_norm) / tutti_loss_scale_of(&r->scale);
+    const double scale = tutti_replica_next_update(r, norm);
 
-    r->rate = l->params.optimizer.rate * tutti_rate_at(&l->params.rate, r->update_count++);
     for (uint32_t i = 0; i < l->plan.pack_count; i++) {
         const struct tutti_plan_pack *p = &l->plan.packs[i];
         uint64_t first = p->state_offset / sizeof(float);
@@ -255,8 +287,14 @@ static void update(struct tutti_replica *r, const struct tutti_work_call *call, 
 
         tutti_update_weights(&l->params.optimizer, r->rate, r->update_count, scale,
                              r->state + first, gradient_of(r, p, call), moments,
-                             own_elements(l, p));
+                             tutti_replica_count(r, p));
     }
+}
+
+void tutti_replica_hear(struct tutti_replica *r)
+{
+    r->norm = sqrt(r->said[TUTTI_REPORT_SQUARES]) / tutti_loss_scale_of(&r->scale);
+    r->skipped = r->said[TUTTI_REPORT_NOT_FINITE] > 0;
 }
 
 static void optimize(struct tutti_replica *r, const struct tutti_work_call *call)
@@ -265,8 +303,7 @@ static void optimize(struct tutti_replica *r, const struct tutti_work_call *call
 
     memcpy(r->said, (const char *)call->scratch + l->plan.report_sum.offset,
            l->plan.report_sum.bytes);
-    r->norm = sqrt(r->said[TUTTI_REPORT_SQUARES]) / tutti_loss_scale_of(&r->scale);
-    r->skipped = r->said[TUTTI_REPORT_NOT_FINITE] > 0;
+    tutti_replica_hear(r);
     if (!r->skipped) {
         update(r, call, r->norm);
         tutti_replica_keep_left_out(r, call);
@@ -409,7 +446,7 @@ static int begin_weights(struct tutti_replica *r, struct tutti_err *err)
 
     for (uint32_t i = 0; i < l->plan.layer_count && status >= 0; i++) {
         uint32_t count;
-        const struct tutti_variable_place *places = places_of(r, i, &count);
+        const struct tutti_variable_place *places = tutti_replica_places(r, i, &count);
 
         for (uint32_t v = 0; v < count; v++)
             r->slopes[v] = all + places[v].flat;

@@ -138,6 +138,27 @@ void tutti_replica_compress(struct tutti_replica *replica, uint32_t entry,
 void tutti_replica_keep_left_out(struct tutti_replica *replica, const struct tutti_work_call *call);
 void tutti_replica_begin_factors(struct tutti_replica *replica);
 
+/* ---- what ranks on devices need, too ---- */
+
+const struct tutti_variable_place *tutti_replica_places(const struct tutti_replica *replica,
+                                                        uint32_t layer, uint32_t *ret_count);
+/* Elements of a pack that the rank has, with those that make shards equal and are nothing; without
+ * them; and where their summed gradient is in scratch. */
+uint64_t tutti_replica_own(const struct tutti_layout *layout, const struct tutti_plan_pack *pack);
+uint64_t tutti_replica_count(const struct tutti_replica *replica,
+                             const struct tutti_plan_pack *pack);
+uint64_t tutti_replica_gradient(const struct tutti_replica *replica,
+                                const struct tutti_plan_pack *pack);
+/* Of these, those whose squares the rank adds up: where all have all of it, each a share. */
+void tutti_replica_share(const struct tutti_replica *replica, const struct tutti_plan_pack *pack,
+                         uint64_t *ret_first, uint64_t *ret_end);
+/* What the rank says, with that sum of squares. */
+void tutti_replica_report(struct tutti_replica *replica, double squares, double *said);
+/* What all have said, which is in replica->said: the norm, and whether the step is skipped. */
+void tutti_replica_hear(struct tutti_replica *replica);
+/* One update comes: its rate; and what gradients are multiplied by. */
+double tutti_replica_next_update(struct tutti_replica *replica, double norm);
+
 /* What the entries of the work table do; call->work->context is an array of replicas by rank. */
 int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err);
 
