@@ -123,6 +123,7 @@ struct tutti_strategy_params {
      * on. An entry "report" writes the rank's own, once its gradients are reduced. 0: none */
     uint32_t report_elements;
     bool ieee_half; /* gradients of 2 bytes are FLOAT16; else BFLOAT16 */
+    bool queued;    /* as in struct tutti_work, of all entries */
 };
 
 /* One step of all ranks, which run one program. Buffers: in scratch the gradients of all layers in

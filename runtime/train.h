@@ -24,6 +24,7 @@ TUTTI_API_BEGIN
 
 struct tutti_backend;
 struct tutti_err;
+struct tutti_learner_device;
 struct tutti_schedule;
 struct tutti_trainer;
 struct tutti_workload;
@@ -70,6 +71,9 @@ struct tutti_learner {
      * tutti_trainer_params touch. NULL: all gradients are dense. */
     int (*slices)(void *replica, uint32_t layer, uint32_t variable, uint64_t capacity,
                   int64_t *ret_rows, float *ret_values, uint64_t *ret_count, struct tutti_err *err);
+    /* How Tutti's own networks compute on GPUs. NULL: on the host; with a backend of GPUs, what is
+     * learnt is brought there before and back after. */
+    const struct tutti_learner_device *device;
 };
 
 struct tutti_trainer_params {

@@ -42,6 +42,11 @@ struct tutti_update_step {
     float epsilon;
 };
 
+struct tutti_update_rule;
+/* Number `step` (from 1 on) by that rule. */
+struct tutti_update_step tutti_update_step_of(const struct tutti_update_rule *rule, double rate,
+                                              uint64_t step, double gradient_scale);
+
 struct tutti_loops {
     const char *isa;
 

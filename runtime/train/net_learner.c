@@ -10,6 +10,7 @@
 #include "runtime/train/checkpoint_hash.h"
 #include "runtime/train/dataset.h"
 #include "runtime/train/feed.h"
+#include "runtime/train/gpu.h"
 #include "runtime/train/net.h"
 #include "runtime/train/products.h"
 #include "runtime/train/reader.h"
@@ -84,19 +85,17 @@ static int fetch(struct replica *r, uint64_t step, struct tutti_err *err)
     return status;
 }
 
-static int input(void *replica, uint64_t step, uint32_t micro_batch, double scale,
-                 struct tutti_err *err)
+static int next_batch(struct replica *r, uint64_t step, uint32_t micro_batch, double scale,
+                      struct tutti_network_batch *ret, struct tutti_err *err)
 {
-    struct replica *r = replica;
     const uint64_t parts = r->context->params.micro_batches;
-    struct tutti_network_batch batch;
     uint64_t first;
     int status = r->step == step + 1 ? 0 : fetch(r, step, err);
 
     if (status < 0)
         return status;
     first = r->batch->count * micro_batch / parts;
-    batch = (struct tutti_network_batch){
+    *ret = (struct tutti_network_batch){
         .inputs = r->batch->inputs + first * r->context->input_elements,
         .labels = r->batch->labels != NULL ? r->batch->labels + first : NULL,
         .targets = r->batch->targets != NULL ? r->batch->targets + first : NULL,
@@ -106,8 +105,19 @@ static int input(void *replica, uint64_t step, uint32_t micro_batch, double scal
         .seed = r->context->params.seed,
         .step = step,
         .examples = r->batch->examples + first};
-    tutti_network_begin(r->work, &batch);
     return 0;
+}
+
+static int input(void *replica, uint64_t step, uint32_t micro_batch, double scale,
+                 struct tutti_err *err)
+{
+    struct replica *r = replica;
+    struct tutti_network_batch batch;
+    int status = next_batch(r, step, micro_batch, scale, &batch, err);
+
+    if (status == 0)
+        tutti_network_begin(r->work, &batch);
+    return status;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -233,6 +243,74 @@ static int evaluate(void *replica, const float *const *variables, struct tutti_s
     }
     return status;
 }
+
+/* ---- on a device ----------------------------------------------------------------------------- */
+
+struct on_device {
+    struct replica *replica; /* which has the data */
+    struct tutti_gpu_network *gpu;
+};
+
+static int device_open(void *replica, struct tutti_device_queue *queue, void **ret,
+                       struct tutti_err *err)
+{
+    struct on_device *d = calloc(1, sizeof(*d));
+    int status;
+
+    if (d == NULL)
+        return tutti_nomem(err);
+    d->replica = replica;
+    status =
+        tutti_gpu_network_new(d->replica->context->net, d->replica->batch_max, queue, &d->gpu, err);
+    if (status < 0)
+        free(d);
+    else
+        *ret = d;
+    return status;
+}
+
+static void device_close(void *device)
+{
+    struct on_device *d = device;
+
+    tutti_gpu_network_free(d->gpu);
+    free(d);
+}
+
+static int device_input(void *device, uint64_t step, uint32_t micro_batch, double scale,
+                        struct tutti_err *err)
+{
+    struct on_device *d = device;
+    struct tutti_network_batch batch;
+    int status = next_batch(d->replica, step, micro_batch, scale, &batch, err);
+
+    return status < 0 ? status : tutti_gpu_network_begin(d->gpu, &batch, err);
+}
+
+static int device_forward(void *device, uint32_t layer, const float *const *variables,
+                          struct tutti_err *err)
+{
+    return tutti_gpu_network_forward(((struct on_device *)device)->gpu, layer, variables, err);
+}
+
+static int device_backward(void *device, uint32_t layer, const float *const *variables,
+                           float *const *gradients, bool add, struct tutti_err *err)
+{
+    return tutti_gpu_network_backward(((struct on_device *)device)->gpu, layer, variables,
+                                      gradients, add, err);
+}
+
+static int device_sums(void *device, double *sums, uint32_t *ret_examples, struct tutti_err *err)
+{
+    return tutti_gpu_network_sums(((struct on_device *)device)->gpu, sums, ret_examples, err);
+}
+
+static const struct tutti_learner_device net_device = {.open = device_open,
+                                                       .close = device_close,
+                                                       .input = device_input,
+                                                       .forward = device_forward,
+                                                       .backward = device_backward,
+                                                       .sums = device_sums};
 
 /* ---- replicas -------------------------------------------------------------------------------- */
 
@@ -438,7 +516,8 @@ int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct 
                                   .backward = backward,
                                   .sums = sums,
                                   .slices = slices,
-                                  .evaluate = evaluate};
+                                  .evaluate = evaluate,
+                                  .device = tutti_gpu_network_can(c->net) ? &net_device : NULL};
     return 0;
 }
 

@@ -40,11 +40,9 @@ uint32_t tutti_update_moments(const struct tutti_update_rule *o)
     return o->momentum > 0 ? 1 : 0;
 }
 
-void tutti_update_weights(const struct tutti_update_rule *o, double rate, uint64_t step,
-                          double gradient_scale, float *weights, const float *gradients,
-                          float *const *moments, size_t count)
+struct tutti_update_step tutti_update_step_of(const struct tutti_update_rule *o, double rate,
+                                              uint64_t step, double gradient_scale)
 {
-    const struct tutti_loops *loops = tutti_loops_at(0);
     struct tutti_update_step u = {.gradient_scale = (float)gradient_scale,
                                   .decay = (float)(o->decay * rate),
                                   .rate = (float)rate,
@@ -58,12 +56,23 @@ void tutti_update_weights(const struct tutti_update_rule *o, double rate, uint64
         u.mean_rate = (float)(rate * sqrt(1 - pow(o->beta2, (double)step)) /
                               (1 - pow(o->beta1, (double)step)));
         u.epsilon = (float)o->epsilon;
-        loops->adam(&u, weights, gradients, moments[0], moments[1], count);
-    } else if (o->momentum > 0) {
-        loops->momentum(&u, weights, gradients, moments[0], count);
-    } else {
-        loops->sgd(&u, weights, gradients, count);
     }
+    return u;
+}
+
+void tutti_update_weights(const struct tutti_update_rule *o, double rate, uint64_t step,
+                          double gradient_scale, float *weights, const float *gradients,
+                          float *const *moments, size_t count)
+{
+    const struct tutti_loops *loops = tutti_loops_at(0);
+    const struct tutti_update_step u = tutti_update_step_of(o, rate, step, gradient_scale);
+
+    if (o->kind == TUTTI_UPDATE_ADAM)
+        loops->adam(&u, weights, gradients, moments[0], moments[1], count);
+    else if (o->momentum > 0)
+        loops->momentum(&u, weights, gradients, moments[0], count);
+    else
+        loops->sgd(&u, weights, gradients, count);
 }
 
 double tutti_clip_scale(double norm, double norm_max)

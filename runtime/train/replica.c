@@ -13,6 +13,7 @@
 #include "runtime/train/checkpoint_saver.h"
 #include "runtime/train/convert.h"
 #include "runtime/train/flat.h"
+#include "runtime/train/gpu.h"
 #include "runtime/train/hash.h"
 
 static double now_s(void)
@@ -376,9 +377,13 @@ int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err)
     struct tutti_replica *r = ((struct tutti_replica **)call->work->context)[call->rank];
     const uint32_t entry = call->step->peer - 1;
     const double from_s = now_s();
-    const int status = do_work(r, entry, call, err);
-    const double took_s = now_s() - from_s;
+    double took_s;
+    int status;
 
+    if (call->queue != NULL)
+        return tutti_gpu_replica_run(r, call, err);
+    status = do_work(r, entry, call, err);
+    took_s = now_s() - from_s;
     r->compute_s += took_s;
     if (entry == r->layout->entries.input)
         r->input_s += took_s;

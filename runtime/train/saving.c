@@ -464,7 +464,7 @@ void tutti_saving_ask(struct tutti_trainer *t)
 static int begin(struct tutti_trainer *t, struct tutti_err *err)
 {
     struct tutti_saving *s = t->saving;
-    int status = 0;
+    int status = tutti_trainer_fetch(t, err);
 
     for (uint32_t i = 0; i < t->own_count && status == 0; i++) {
         const struct tutti_replica *r = t->replicas[t->first_rank + i];

@@ -7,6 +7,7 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/train/gpu.h"
 
 struct tutti_replica *tutti_trainer_first(const struct tutti_trainer *t)
 {
@@ -63,6 +64,7 @@ static int write_schedule(struct tutti_trainer *t, struct tutti_err *err)
         .run_context = t->replicas,
         .report_elements = tutti_report_elements(p),
         .ieee_half = p->gradients == TUTTI_FLOAT16,
+        .queued = p->backend->ops->calls && tutti_gpu_can(p),
     };
     int status =
         none == NULL ? tutti_nomem(err) : tutti_layout_make(p, &step, t->arena, &t->layout, err);
@@ -100,6 +102,24 @@ static int open_run(struct tutti_trainer *t, struct tutti_err *err)
     return t->run != NULL ? 0 : tutti_run_open(t->params.backend, &play, &t->run, err);
 }
 
+static void close_run(struct tutti_trainer *t)
+{
+    for (uint32_t i = 0; t->replicas != NULL && i < t->own_count; i++)
+        if (t->replicas[t->first_rank + i] != NULL)
+            tutti_gpu_replica_leave(t->replicas[t->first_rank + i]);
+    tutti_run_close(t->run);
+    t->run = NULL;
+}
+
+int tutti_trainer_fetch(struct tutti_trainer *t, struct tutti_err *err)
+{
+    int status = 0;
+
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++)
+        status = tutti_gpu_replica_fetch(t->replicas[t->first_rank + i], err);
+    return status;
+}
+
 int tutti_trainer_play(struct tutti_trainer *t, const struct tutti_schedule *schedule,
                        struct tutti_err *err)
 {
@@ -110,9 +130,11 @@ int tutti_trainer_play(struct tutti_trainer *t, const struct tutti_schedule *sch
                                     .deadline_ps = t->params.deadline_ps,
                                     .state = t->states};
     struct tutti_played played;
+    int status = tutti_trainer_fetch(t, err);
 
-    tutti_run_close(t->run);
-    t->run = NULL;
+    if (status < 0)
+        return status;
+    close_run(t);
     return tutti_backend_play(t->params.backend, &play, &played, err);
 }
 
@@ -156,7 +178,7 @@ void tutti_trainer_close(struct tutti_trainer *t)
 {
     if (t == NULL)
         return;
-    tutti_run_close(t->run);
+    close_run(t);
     tutti_saving_close(t);
     for (uint32_t i = 0; t->replicas != NULL && i < t->params.rank_count; i++)
         if (t->replicas[i] != NULL) {

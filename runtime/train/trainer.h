@@ -30,6 +30,8 @@ int tutti_trainer_play(struct tutti_trainer *trainer, const struct tutti_schedul
                        struct tutti_err *err);
 /* Steps of a play: one, of local SGD as many as lie between averages. */
 uint32_t tutti_trainer_stride(const struct tutti_trainer *trainer);
+/* Weights and moments of the ranks here are in their replicas, on devices, too. */
+int tutti_trainer_fetch(struct tutti_trainer *trainer, struct tutti_err *err);
 /* What processes say, added up: sums[TUTTI_TRAINER_SUMS], of this one before and of all after. */
 int tutti_trainer_add_up(struct tutti_trainer *trainer, double *sums, struct tutti_err *err);
 

@@ -268,9 +268,11 @@ uint64_t tutti_trainer_elements(const struct tutti_trainer *t)
 int tutti_trainer_weights(struct tutti_trainer *t, float *all, struct tutti_err *err)
 {
     struct whole whole = {.trainer = t, .all = all, .gathers = t->layout.weights_gathered};
+    int status;
 
     if (t->layout.weights_gathered)
         return play_whole(&whole, err);
+    status = tutti_trainer_fetch(t, err);
     tutti_flat_gather(&t->layout, t->first_rank, tutti_trainer_first(t)->state, all);
-    return 0;
+    return status;
 }

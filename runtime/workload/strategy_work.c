@@ -295,6 +295,7 @@ bool tutti_writer_list_work(struct tutti_step_writer *w)
     for (uint32_t i = 0; i < w->work_count; i++) {
         w->work[i].run = w->plan.params.run;
         w->work[i].context = w->plan.params.run_context;
+        w->work[i].queued = w->plan.params.queued;
     }
     return done;
 }

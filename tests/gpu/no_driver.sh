@@ -23,5 +23,6 @@ for command in "run -g 2 -a ring" "calibrate -g 2"; do
     # shellcheck disable=SC2086
     lacks "libcuda.so.*Debian's nvidia-driver" "$1" $command -B nccl
 done
+lacks "libcuda.so.*Debian's nvidia-driver" "$1" train -B cuda --model mlp
 export TUTTI_CUDA_LIBRARY="$2"
 lacks "libnccl.so.*NVIDIA's libnccl2" "$1" run -B nccl -g 2 -a ring

@@ -4,6 +4,9 @@
 # [STAGE...]
 #   player   the backend cuda: conformance on 1 to 16 virtual ranks, its own tests, every algorithm
 #            by `tutti run`, and compute-sanitizer where it is (FOLDER/player-*.log)
+#   train    linear regression, an MLP and a CNN trained by 2, 4 and 8 virtual ranks on one GPU:
+#            weights beside those of threads, a JSON line a step, cuBLAS beside own kernels
+#            (FOLDER/player-train.log, FOLDER/train-*.json)
 #   topo     this machine as `topo show local` reads it: facts, topology, a prediction on it
 #            (FOLDER/topo.facts is all that was read, and a golden file to be)
 #   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
@@ -35,9 +38,10 @@ mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(topo player validate several graph bars nccl check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(topo player train validate several graph bars nccl check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" several "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
+case " ${stages[*]} " in *" train "*) targets+=(train_gpu_test) ;; esac
 case " ${stages[*]} " in *" nccl "*) targets+=(nccl_conformance_test) ;; esac
 case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
 case " ${stages[*]} " in *" check "* | *" sockets "* | *" hosts "* | *" steps "* | *" within "*)
@@ -113,6 +117,19 @@ player() {
     rc=$?
     [ $rc -eq 0 ] || failed=1
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
+}
+
+# train NAME ARGUMENTS...: really trained on one GPU: a JSON line a step, kept; its last line says
+# what the steps took.
+train() {
+    local name=$1 start=$SECONDS rc
+    shift
+    timeout 30 "${one[@]}" $build/tutti train -B cuda --format json --evaluate end "$@" \
+        >"$to/train-$name.json" 2>"$to/train-$name.err"
+    rc=$?
+    [ $rc -eq 0 ] || failed=1
+    [ -s "$to/train-$name.err" ] || rm -f "$to/train-$name.err"
+    echo "== train $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/train-$name.json")"
 }
 
 # several NAME COMMAND...: one program of the backend cuda's, which sees all GPUs.
@@ -217,6 +234,22 @@ for stage in "${stages[@]}"; do
                 $build/tests/cuda_conformance_test
         done
         [ -n "$sanitizer" ] || echo "== player: no compute-sanitizer here"
+        ;;
+    train) # weights beside those of threads (relative L2 1e-4), then what steps take
+        player train $build/tests/train_gpu_test
+        for model in linear-regression mlp cifar10-cnn; do
+            for ranks in 2 4 8; do
+                train $model-$ranks -g $ranks --model $model --global-batch 256 --steps 40
+            done
+        done
+        for model in mlp cifar10-cnn; do # own tiles in the place of cuBLAS; one rank; threads
+            TUTTI_CUBLAS_LIBRARY=none train $model-tiles -g 4 --model $model --global-batch 256 \
+                --steps 40
+            train $model-1 -g 1 --model $model --global-batch 256 --steps 40
+            timeout 30 $build/tutti train -B threads -g 4 --model $model --global-batch 256 \
+                --steps 8 --format json >"$to/train-$model-threads.json" 2>&1 || failed=1
+            echo "== train $model-threads: $(tail -n 1 "$to/train-$model-threads.json")"
+        done
         ;;
     several)
         if [ "$gpus" -lt 2 ]; then
@@ -326,7 +359,7 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, validate, several, graph, bars," \
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, train, validate, several, graph, bars," \
             "nccl, check, costs, sockets, hosts, steps, within)" >&2
         exit 2
         ;;

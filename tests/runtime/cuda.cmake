@@ -1,7 +1,7 @@
 # The backend `cuda` without a GPU: its kernel compiled for the CPU, behind a stand-in for the
 # driver's library. In a build without the backend none of these is built, and ctest says so.
 set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test cuda_several_test
-    cuda_work_test nccl_conformance_test nccl_test)
+    cuda_work_test nccl_conformance_test nccl_test train_gpu_test)
 # What is shipped is linked with no library of a backend, whichever it has; where they are off it has
 # no trace of one.
 if(NOT TUTTI_SANITIZE)
@@ -24,13 +24,19 @@ target_include_directories(nccl_standin PRIVATE ${CMAKE_SOURCE_DIR})
 set_target_properties(nccl_standin PROPERTIES C_VISIBILITY_PRESET hidden)
 target_link_libraries(nccl_standin PRIVATE tutti_static ${CMAKE_DL_LIBS})
 target_link_options(nccl_standin PRIVATE -Wl,--exclude-libs,ALL)
+add_library(cublas_standin MODULE gpu/cublas_standin.c)
+target_include_directories(cublas_standin PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(cublas_standin PRIVATE ${CMAKE_DL_LIBS})
 foreach(program ${programs})
     target_link_libraries(${program} PRIVATE tutti_nccl tutti_cuda)
-    add_dependencies(${program} cuda_standin nccl_standin)
+    add_dependencies(${program} cuda_standin nccl_standin cublas_standin)
 endforeach()
 set(standin TUTTI_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>)
 set_tests_properties(cuda_conformance_test cuda_test cuda_several_test cuda_work_test PROPERTIES
     ENVIRONMENT "${standin}")
+set(standin_blas "${standin};TUTTI_STANDIN_CUDA=$<TARGET_FILE:cuda_standin>")
+set_tests_properties(train_gpu_test PROPERTIES TIMEOUT 600
+    ENVIRONMENT "${standin_blas};TUTTI_TEST_CUBLAS=$<TARGET_FILE:cublas_standin>")
 set(standins "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
 set_tests_properties(nccl_test PROPERTIES ENVIRONMENT "${standins}")
 set_tests_properties(nccl_conformance_test PROPERTIES

@@ -299,7 +299,8 @@ int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backe
                                      .persistent = run->persistent,
                                      .graph = run->graph,
                                      .gpu_count = run->gpu_count,
-                                     .staged = run->no_peers};
+                                     .staged = run->no_peers,
+                                     .streams = run->streams};
 
     return run->backend->alone    ? tutti_nccl_open(NULL, ret, err)
            : run->backend->on_gpu ? tutti_cuda_open(&on_gpu, ret, err)

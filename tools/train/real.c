@@ -68,10 +68,11 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
          strtol(launch, NULL, 10) > TUTTI_JOIN_LAUNCH_MAX))
         return tutti_fail(err, TUTTI_EINVAL, "option '--launch': '%.40s' with -B (1 to %d)", launch,
                           TUTTI_JOIN_LAUNCH_MAX);
-    if (run->backend->on_gpu)
+    if (run->backend->on_gpu && run->backend->grouped)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': '%s' does not train yet (threads, tcp or mpi)",
+                          "option '-B': '%s' does not train yet (threads, tcp, mpi or cuda)",
                           run->backend->name);
+    run->streams = run->backend->on_gpu;
     run->rank_count =
         tutti_args_given(args, "ranks") ? (uint32_t)tutti_args_number(args, "ranks") : 0;
     run->emulated = tutti_args_given(args, "emulate");

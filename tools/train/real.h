@@ -23,7 +23,7 @@ struct tutti_train_real_page;
      .type = TUTTI_OPTION_TEXT,                                                                   \
      .value = "NAME",                                                                             \
      .help = "really train here, instead of simulating a SPEC: by threads (a rank each), tcp or " \
-             "mpi (processes)"},                                                                  \
+             "mpi (processes), cuda (ranks on GPUs)"},                                            \
         {.letter = 'g',                                                                           \
          .name = "ranks",                                                                         \
          .type = TUTTI_OPTION_COUNT,                                                              \
