@@ -15,7 +15,7 @@ enum {
     NEWCOMER = 4,
     ELEMENTS = 256,    /* 1 KiB */
     FATAL_STEP = 5000, /* in which one is killed */
-    MORE_STEPS = 500,  /* after the loss, and after the newcomer has come */
+    MORE_STEPS = 500,  /* after the loss, and after a newcomer; fewer where all is slow */
     ADMIT_STEPS = 50,  /* between two looks for newcomers */
     SHRINK_MS = 5000,  /* the deadline */
     STORY_MS = 120000, /* on a machine that has other work, under sanitizers */
@@ -25,6 +25,7 @@ struct story {
     uint64_t seed;
     uint32_t victim;
     uint32_t steps;         /* before the fatal one */
+    uint32_t more_steps;    /* after it, and after the newcomer */
     uint64_t moment_ppm;    /* of the length of a step, after its beginning */
     uint32_t hesitation_us; /* at most, before each is at its shrink */
     uint32_t newcomer_us;   /* after the others are back */
@@ -40,6 +41,7 @@ static struct story story_of(uint64_t seed)
     tutti_random_seed(&dice, seed);
     ret.victim = (uint32_t)tutti_random_below(&dice, COUNT);
     ret.steps = (FATAL_STEP - 1) / (uint32_t)(test_fewer() > 4 ? 10 : 1);
+    ret.more_steps = MORE_STEPS / (test_is_slow() ? 5u : 1u);
     ret.moment_ppm = tutti_random_below(&dice, 1000000);
     ret.hesitation_us = (uint32_t)tutti_random_below(&dice, 50000);
     ret.newcomer_us = (uint32_t)tutti_random_below(&dice, 50000);
@@ -185,7 +187,7 @@ static int admit(struct work *work, bool *ret_came, struct tutti_err *err)
     return work_open(work, err);
 }
 
-/* Steps until four have done MORE_STEPS after one of them has joined. */
+/* Steps until four have done `more_steps` after one of them has joined. */
 static int go_on(struct tutti_group *group, struct kid *kid, struct tutti_err *err)
 {
     struct work *work = calloc(1, sizeof(*work));
@@ -206,7 +208,7 @@ static int go_on(struct tutti_group *group, struct kid *kid, struct tutti_err *e
     }
     atomic_store(&kid->stage, 1);
     while (status == 0 && (work->group->count < COUNT || work->group->incarnation == 1 ||
-                           step < changed + MORE_STEPS)) {
+                           step < changed + story.more_steps)) {
         struct tutti_err lost = {""};
         struct timespec now;
         bool came = false;
@@ -234,7 +236,7 @@ static int go_on(struct tutti_group *group, struct kid *kid, struct tutti_err *e
             atomic_store(&kid->stage, 2);
             continue;
         }
-        if (status == 0 && work->group->count < COUNT && step >= changed + MORE_STEPS &&
+        if (status == 0 && work->group->count < COUNT && step >= changed + story.more_steps &&
             step % ADMIT_STEPS == 0)
             status = admit(work, &came, err);
         if (status == 0 && came) {
