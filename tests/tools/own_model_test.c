@@ -302,7 +302,9 @@ TEST(every_command_of_the_page_runs)
              TUTTI_SOURCE_DIR, TUTTI_BINARY_DIR);
     CHECK_INT(shell(command, seen), 0);
     for (const char *p = page; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n') {
-        const bool is_worker = strncmp(p, "    TF_CONFIG=", 14) == 0;
+        const bool is_worker =
+            strncmp(p, "    TF_CONFIG=", 14) == 0 &&
+            strncmp(strchr(p, '}') + 2, "\"task\":{\"type\":\"worker\"", 22) == 0;
 
         fenced = fenced != (strncmp(p, "```", 3) == 0);
         if (fenced || strncmp(p, "    ", 4) != 0)
