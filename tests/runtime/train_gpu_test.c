@@ -264,7 +264,7 @@ TEST(convolutions_come_to_the_weights_of_threads)
                             .strategy = "mirrored",
                             .optimizer = "sgd",
                             .rank_count = 2,
-                            .batch = 4,
+                            .batch = 2,
                             .steps = 2},
             1e-4);
 }
