@@ -150,7 +150,7 @@ TEST(plays_from_memory_are_those_without)
     struct tutti_random random;
 
     tutti_random_seed(&random, test_seed);
-    for (uint64_t i = 0; i < test_count(20000, 2400); i++)
+    for (uint64_t i = 0; i < test_count(20000, 1200); i++)
         try_case(&random, &tally);
     printf("%u played, %u of them known, %u of those skipping rounds; classes known %u times\n",
            tally.played, tally.known, tally.skipped, tally.alike);

@@ -17,7 +17,7 @@
 enum {
     SPEC_BYTES = 128,
     WORDS_BYTES = 160,
-    CASES = 1200, /* that fold and are compared */
+    CASES = 600, /* that fold and are compared */
     CASES_FULL = 20000,
     DRAWS_MAX = 12, /* for each of them */
     LARGE_CASES = 50,
