@@ -2,11 +2,15 @@
 # A training by processes of MPI of which one is told to stop, and of the rest of it one is killed:
 # what is left goes on from the newest checkpoint to the weights of threads that nothing happens to.
 # tests/runtime/train_faults_mpi.sh LAUNCHER TUTTI. Exits 77, and says so, where there is no
-# launcher.
+# launcher of Open MPI.
 set -eu
 launcher=$1 tutti=$2
 under=$(dirname "$0")/mpi_under.sh
 "$under" "$launcher" 1 true >/dev/null || exit $?
+if ! "$launcher" --version 2>&1 | grep -q "Open MPI"; then
+    echo "skipped: codes of processes as Open MPI's mpirun passes them on; Hydra's are not held yet"
+    exit 77
+fi
 world=$(mktemp -d)
 trap 'rm -rf "$world"' EXIT
 # More steps than lines fit into the pipe that they are read from: the last is still to come.
