@@ -7,7 +7,7 @@ set -eu
 launcher=$1 tutti=$2
 under=$(dirname "$0")/mpi_under.sh
 "$under" "$launcher" 1 true >/dev/null || exit $?
-if ! "$launcher" --version 2>&1 | grep -q "Open MPI"; then
+if ! "$launcher" --version 2>&1 | grep -qE "OpenRTE|Open MPI"; then
     echo "skipped: codes of processes as Open MPI's mpirun passes them on; Hydra's are not held yet"
     exit 77
 fi
