@@ -125,6 +125,7 @@ struct tutti_trainer_params {
     /* Examples of a replica in a step, at most, all micro-batches: there is room for the rows that
      * they touch of sparse gradients. 0: 1 */
     uint32_t samples;
+    tutti_ps compress_ps; /* emulated: of all gradients, to compress them and back */
 };
 
 /* One step, as all ranks know it. */

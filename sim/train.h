@@ -120,9 +120,11 @@ int tutti_train_memory_new(struct tutti_train_memory **ret, struct tutti_err *er
 void tutti_train_memory_free(struct tutti_train_memory *memory); /* NULL is a no-op */
 
 /* What a device takes in the step that is simulated: *ret[layer of the model] for one micro-batch,
- * to be freed by the caller, and the optimizer. For who plays the step otherwise than this does. */
+ * to be freed by the caller, the optimizer, and compressing all gradients. For who plays the step
+ * otherwise than this does. */
 int tutti_train_device_times(const struct tutti_train_ask *ask, struct tutti_layer_times **ret,
-                             tutti_ps *ret_optimizer_ps, struct tutti_err *err);
+                             tutti_ps *ret_optimizer_ps, tutti_ps *ret_compress_ps,
+                             struct tutti_err *err);
 
 /* The schedule that is simulated; the caller frees it. */
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,

@@ -58,6 +58,7 @@ static int write_schedule(struct tutti_trainer *t, struct tutti_err *err)
         .times = p->times != NULL ? p->times : none,
         .input_ps = p->input_ps,
         .optimizer_ps = p->optimizer_ps,
+        .compress_ps = p->compress_ps,
         .collective = p->collective,
         .context = p->context,
         .run = tutti_replica_run,

@@ -511,7 +511,8 @@ int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_an
 }
 
 int tutti_train_device_times(const struct tutti_train_ask *ask, struct tutti_layer_times **ret,
-                             tutti_ps *ret_optimizer_ps, struct tutti_err *err)
+                             tutti_ps *ret_optimizer_ps, tutti_ps *ret_compress_ps,
+                             struct tutti_err *err)
 {
     struct tutti_train t = {.answer = NULL};
     int status = tutti_train_open(ask, &t, err);
@@ -519,6 +520,7 @@ int tutti_train_device_times(const struct tutti_train_ask *ask, struct tutti_lay
     if (status == 0) {
         *ret = t.times;
         *ret_optimizer_ps = t.optimizer_ps;
+        *ret_compress_ps = compress_ps(&t);
         t.times = NULL;
     }
     tutti_train_close(&t);

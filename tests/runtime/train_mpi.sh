@@ -27,4 +27,6 @@ check 2 $same --strategy multiworkermirrored
 check 4 $same --strategy multiworkermirrored --bytes-per-pack 1kB --all-reduce RING
 # shellcheck disable=SC2086
 check 3 $same --strategy fsdp --accumulate 2
+check 3 --model mlp --steps 4 --batch 16 --strategy ddp --compress power-sgd:2
+check 2 --model bag-of-words --steps 4 --batch 16 --compress top-k:5
 exit $failed

@@ -172,7 +172,8 @@ int tutti_train_emulation_time(const struct tutti_args *args, struct tutti_train
 
     ask.use.batch = (uint32_t)((real->data.global_batch + pieces - 1) / pieces);
     if (status == 0)
-        status = tutti_train_device_times(&ask, &e->times, &e->optimizer_ps, err);
+        status = tutti_train_device_times(&ask, &e->times, &e->optimizer_ps,
+                                          &real->params.compress_ps, err);
     if (status < 0)
         return status;
     real->params.times = e->times;
