@@ -10,7 +10,8 @@ list(FILTER TOPO_SOURCES EXCLUDE REGEX "/topo/local/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit)/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 
-add_compile_options(-Os -ffunction-sections -fdata-sections)
+set(TUTTI_CORE_OPTIMIZE -Os CACHE STRING "How the profile core is optimised")
+add_compile_options(${TUTTI_CORE_OPTIMIZE} -ffunction-sections -fdata-sections)
 set_source_files_properties(runtime/exec/device/reduce_generic.c PROPERTIES COMPILE_OPTIONS "-fopenmp-simd;-Wno-pass-failed")
 add_library(tutti_objects OBJECT ${RUNTIME_SOURCES} ${TOPO_SOURCES} ${SIM_SOURCES}
     ${CMAKE_BINARY_DIR}/generated/calib_builtin_text.c
