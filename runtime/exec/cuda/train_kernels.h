@@ -559,9 +559,9 @@ T_KERNEL(tutti_train_product)
                     P_UNROLL
                     for (int e = 0; e < TILE_OWN; e++)
                         T_MINE(sums, t)
-                        [e] = T_FMA(a[k][t / 16 * TILE_SIDE + (uint32_t)e / TILE_SIDE],
-                                    b[k][t % 16 * TILE_SIDE + (uint32_t)e % TILE_SIDE],
-                                    T_MINE(sums, t)[e]);
+                    [e] = T_FMA(a[k][t / 16 * TILE_SIDE + (uint32_t)e / TILE_SIDE],
+                                b[k][t % 16 * TILE_SIDE + (uint32_t)e % TILE_SIDE],
+                                T_MINE(sums, t)[e]);
                 }
             }
         }
