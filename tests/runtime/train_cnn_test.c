@@ -68,6 +68,8 @@ static void expect_learnt(struct course course)
 
 TEST(any_number_of_ranks_learns_what_one_does)
 {
+    if (test_is_slow())
+        SKIP("what is learnt is the same without sanitizers");
     expect_learnt((struct course){
         .model = waves, .steps = 160, .global_batch = 32, .optimizer = "adam", .rate = 0.002});
 }
@@ -94,8 +96,11 @@ TEST(a_linear_model_does_not)
                                   .optimizer = "adam",
                                   .evaluate = true,
                                   .held_out = HELD_OUT};
-    struct outcome *o = take_course(&course);
+    struct outcome *o;
 
+    if (test_is_slow())
+        SKIP("what is learnt is the same without sanitizers");
+    o = take_course(&course);
     printf("        a linear model: %.1f %%\n", percent(o));
     CHECK(percent(o) <= 45);
     outcome_free(o);

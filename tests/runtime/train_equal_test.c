@@ -243,6 +243,8 @@ TEST(one_algorithm_packing_and_rank_count_have_one_result)
         struct outcome *a;
         struct outcome *b;
 
+        if (test_is_slow() && !test_takes())
+            continue;
         course.steps = 40;
         a = take(course);
         b = take(course);
@@ -269,6 +271,8 @@ TEST(replicas_that_seldom_meet_learn_as_well)
     struct data_folder folder;
     struct outcome *often;
 
+    if (test_is_slow())
+        SKIP("what is learnt is the same without sanitizers");
     open_data(&folder);
     often = take(course);
     course.local_steps = 8;

@@ -260,6 +260,8 @@ TEST(convolutions_come_to_the_weights_of_threads)
                                 .dropout = 0.25f,
                                 .tiles = ranks == 4},
                 1e-4);
+    if (test_is_slow())
+        return;
     compare((struct course){.model = "cifar10-cnn",
                             .strategy = "mirrored",
                             .optimizer = "sgd",
