@@ -191,6 +191,9 @@ uint64_t tutti_trainer_elements(const struct tutti_trainer *trainer);
  * asked for what it has. Where weights are divided all processes must call it (an all-gather). */
 int tutti_trainer_weights(struct tutti_trainer *trainer, float *all, struct tutti_err *err);
 
+/* Of the bits of weights, in their order: equal on every machine for equal weights. */
+uint64_t tutti_weights_hash(const float *weights, uint64_t count);
+
 /* Held-out examples, by all ranks and processes; sums of all. -TUTTI_EINVAL: the learner has
  * none. */
 int tutti_trainer_evaluate(struct tutti_trainer *trainer, struct tutti_sums *ret,

@@ -314,7 +314,7 @@ static int write_trace(const struct tutti_sweep *sweep, const char *path, struct
                        tutti_collective_name(ask.params.collective), answer.algorithm,
                        tutti_print_size(answer.bytes, size), tutti_model_name(ask.model),
                        sweep->topo->name);
-        status = tutti_trace_write(path, &record, title, sink, err);
+        status = tutti_trace_write(path, &record, title, NULL, sink, err);
     }
     tutti_record_done(&record);
     return status;

@@ -128,7 +128,7 @@ static int write_trace(const struct tutti_run_command *run, const struct tutti_r
                    tutti_collective_name(run->perform.params.collective), last->performed.algorithm,
                    tutti_print_size(last->performed.bytes, size), run->rank_count,
                    run->backend->name);
-    return tutti_trace_write(path, run->record, title, sink, err);
+    return tutti_trace_write(path, run->record, title, NULL, sink, err);
 }
 
 /* For --predict: of a file, or measured now; and from now on looked at beside each row. */

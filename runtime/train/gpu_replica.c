@@ -205,7 +205,7 @@ static int input(struct tutti_replica *r, const struct tutti_work_call *call, st
     }
     if (r->begins && r->layout->params.check_sync && status == 0) {
         status = tutti_gpu_replica_fetch(r, err);
-        r->hash = tutti_weights_hash(r->state, r->state_elements);
+        r->hash = tutti_weights_hash_exact(r->state, r->state_elements);
     }
     r->begins = false;
     r->micro_batch = 0;

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-double tutti_weights_hash(const float *values, uint64_t count)
+#include "runtime/train.h"
+
+uint64_t tutti_weights_hash(const float *values, uint64_t count)
 {
     uint64_t hash = 0xcbf29ce484222325;
 
@@ -14,5 +16,10 @@ double tutti_weights_hash(const float *values, uint64_t count)
         hash = (hash ^ bits) * 0x100000001b3;
         hash ^= hash >> 29;
     }
-    return (double)(hash >> 16);
+    return hash;
+}
+
+double tutti_weights_hash_exact(const float *values, uint64_t count)
+{
+    return (double)(tutti_weights_hash(values, count) >> 16);
 }

@@ -67,7 +67,7 @@ static int take_examples(struct tutti_replica *r, struct tutti_err *err)
 static int input(struct tutti_replica *r, struct tutti_err *err)
 {
     if (r->begins && r->layout->params.check_sync)
-        r->hash = tutti_weights_hash(r->state, r->state_elements);
+        r->hash = tutti_weights_hash_exact(r->state, r->state_elements);
     r->begins = false;
     r->micro_batch = 0;
     r->step++;

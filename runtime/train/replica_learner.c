@@ -121,7 +121,7 @@ static int call(struct pupil *p, const struct tutti_replica_batch *batch,
 
     if (status < 0)
         return tutti_wrap(err, status, "replica %u, step %" PRIu64, p->id, batch->step);
-    if (sums.examples < batch->count || sums.examples > batch->count)
+    if (!(sums.examples >= batch->count && sums.examples <= batch->count))
         return tutti_fail(err, TUTTI_EINVAL,
                           "replica %u, step %" PRIu64
                           ": forward_backward counts '%.9g' examples of a batch of %u",

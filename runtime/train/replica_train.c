@@ -196,20 +196,6 @@ static int step(struct training *t, struct tutti_err *err)
     return status;
 }
 
-static uint64_t hash_of(const float *weights, uint64_t count)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &weights[i], sizeof(bits));
-        hash = (hash ^ bits) * 0x100000001b3;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
 static int train(struct training *t, struct tutti_err *err)
 {
     struct tutti_replica_seen what = {.final = true};
@@ -226,7 +212,7 @@ static int train(struct training *t, struct tutti_err *err)
     if (status < 0)
         return status;
     t->result.steps = tutti_trainer_steps(t->trainer);
-    t->result.weights_hash = hash_of(t->weights, tutti_trainer_elements(t->trainer));
+    t->result.weights_hash = tutti_weights_hash(t->weights, tutti_trainer_elements(t->trainer));
     what.weights = t->weights;
     what.weights_hash = t->result.weights_hash;
     what.stopped = t->result.stopped;

@@ -34,11 +34,13 @@ int tutti_trace_check(const char *path, bool writes, struct tutti_err *err)
 }
 
 int tutti_trace_write(const char *path, const struct tutti_record *record, const char *title,
-                      struct tutti_sink *sink, struct tutti_err *err)
+                      const struct tutti_chrome_names *names, struct tutti_sink *sink,
+                      struct tutti_err *err)
 {
     char *text = NULL;
-    int status = ends_with(path, ".csv") ? tutti_csv_record_print(record, &text, err)
-                                         : tutti_chrome_print(record, title, &text, err);
+    int status = ends_with(path, ".csv")
+                     ? tutti_csv_record_print(record, &text, err)
+                     : tutti_chrome_print_named(record, title, names, &text, err);
 
     if (status == 0)
         status = tutti_file_write(path, text, strlen(text), sink, err);

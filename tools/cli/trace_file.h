@@ -7,6 +7,7 @@
 struct tutti_err;
 struct tutti_sink;
 struct tutti_record;
+struct tutti_chrome_names;
 
 #define TUTTI_OPTION_TRACE                                                               \
     {                                                                                    \
@@ -19,8 +20,9 @@ struct tutti_record;
  * `writes` it, can it be written? NULL is fine. */
 int tutti_trace_check(const char *path, bool writes, struct tutti_err *err);
 
-/* `title` names the run. */
+/* `title` names the run, `names` its lanes and steps (traces/chrome.h); NULL: their numbers do. */
 int tutti_trace_write(const char *path, const struct tutti_record *record, const char *title,
-                      struct tutti_sink *sink, struct tutti_err *err);
+                      const struct tutti_chrome_names *names, struct tutti_sink *sink,
+                      struct tutti_err *err);
 
 #endif

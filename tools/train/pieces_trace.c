@@ -6,12 +6,11 @@
 #include "runtime/coll.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
-#include "tools/cli/files.h"
 #include "tools/cli/output.h"
+#include "tools/cli/trace_file.h"
 #include "tools/train/pieces.h"
 #include "tools/train/timeline.h"
 #include "traces/chrome.h"
-#include "traces/csv.h"
 
 enum { NAME_BYTES = 96 };
 
@@ -172,10 +171,7 @@ int tutti_train_pieces_trace(const struct tutti_train_pieces *p, const struct tu
     struct naming naming = {.pieces = p};
     const struct tutti_chrome_names names = {
         .lane = name_lane, .step = name_step, .context = &naming};
-    const size_t length = strlen(path);
-    const bool csv = length > 4 && strcmp(path + length - 4, ".csv") == 0;
     struct tutti_record record;
-    char *text = NULL;
     int status;
 
     tutti_record_init(&record);
@@ -183,15 +179,8 @@ int tutti_train_pieces_trace(const struct tutti_train_pieces *p, const struct tu
     if (status == 0)
         status = add_messages(p, from, &record);
     tutti_record_sort(&record);
-    if (status < 0)
-        status = tutti_nomem(err);
-    else if (csv)
-        status = tutti_csv_record_print(&record, &text, err);
-    else
-        status = tutti_chrome_print_named(&record, title, &names, &text, err);
-    if (status == 0)
-        status = tutti_file_write(path, text, strlen(text), sink, err);
-    free(text);
+    status =
+        status < 0 ? tutti_nomem(err) : tutti_trace_write(path, &record, title, &names, sink, err);
     tutti_record_done(&record);
-    return status < 0 ? tutti_wrap(err, status, "option '--trace'") : 0;
+    return status;
 }

@@ -124,20 +124,6 @@ static bool prints(const struct tutti_train_real *real)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const float *weights, uint64_t count)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &weights[i], sizeof(bits));
-        hash = (hash ^ bits) * 0x100000001b3;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
 int tutti_train_real_look_at_weights(struct tutti_train_real *real,
                                      struct tutti_train_real_page *page, uint64_t *ret_hash,
                                      struct tutti_err *err)
@@ -147,7 +133,7 @@ int tutti_train_real_look_at_weights(struct tutti_train_real *real,
     int status = all == NULL ? tutti_nomem(err) : tutti_trainer_weights(real->trainer, all, err);
 
     if (status == 0 && ret_hash != NULL)
-        *ret_hash = hash_of(all, count);
+        *ret_hash = tutti_weights_hash(all, count);
     if (status == 0)
         status = tutti_train_real_note_weights(page, real, all, err);
     free(all);

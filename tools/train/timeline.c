@@ -7,10 +7,9 @@
 
 #include "runtime/record.h"
 #include "runtime/status.h"
-#include "tools/cli/files.h"
 #include "tools/cli/output.h"
+#include "tools/cli/trace_file.h"
 #include "traces/chrome.h"
-#include "traces/csv.h"
 
 /* Room for one more; false: no memory. */
 static bool grow(void **items, size_t count, size_t *room, size_t bytes)
@@ -226,23 +225,13 @@ int tutti_train_trace(const struct tutti_train_timeline *t, const char *path, co
     struct naming naming = {.timeline = t};
     const struct tutti_chrome_names names = {
         .lane = name_lane, .step = name_step, .context = &naming};
-    size_t length = strlen(path);
-    bool csv = length > 4 && strcmp(path + length - 4, ".csv") == 0;
     struct tutti_record record;
-    char *text = NULL;
     int status;
 
     tutti_record_init(&record);
     status = make_record(t, &record);
-    if (status < 0)
-        status = tutti_nomem(err);
-    else if (csv)
-        status = tutti_csv_record_print(&record, &text, err);
-    else
-        status = tutti_chrome_print_named(&record, title, &names, &text, err);
-    if (status == 0)
-        status = tutti_file_write(path, text, strlen(text), sink, err);
-    free(text);
+    status =
+        status < 0 ? tutti_nomem(err) : tutti_trace_write(path, &record, title, &names, sink, err);
     tutti_record_done(&record);
-    return status < 0 ? tutti_wrap(err, status, "option '--trace'") : 0;
+    return status;
 }
