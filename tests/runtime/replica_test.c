@@ -302,9 +302,12 @@ TEST(a_global_batch_teaches_the_same_on_any_number_of_replicas)
         CHECK_INT(world.seen[i], 30);
     for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++)
         for (uint32_t n = 2; n <= REPLICAS_MAX; n++) {
-            struct outcome more = train(strategies[i], n, model_of(&world), usual);
             struct tutti_replica_training parts = usual;
+            struct outcome more;
 
+            if (test_is_slow() && n != 2 + i % (REPLICAS_MAX - 1))
+                continue;
+            more = train(strategies[i], n, model_of(&world), usual);
             CHECK_OK(more.status, more.err);
             CHECK(distance(one.weights, more.weights) <= 1e-6);
             CHECK(more.result.held_out.examples == 17);
