@@ -17,7 +17,8 @@ enum { WORK_COUNT = 2, LANES = 3, EVENTS_MAX = 64 };
 
 /* What the works of a play have seen. */
 static struct {
-    atomic_int sleep_ms;  /* how long each takes */
+    atomic_int sleep_ms;  /* how long each takes, */
+    atomic_int quick;     /* but those of this lane; -1: none */
     atomic_int under_way; /* of rank 0 */
     atomic_bool two_at_once;
     atomic_int begun_count;       /* of rank 0 */
@@ -30,6 +31,7 @@ static struct {
 static void reset(int sleep_ms)
 {
     atomic_store(&seen.sleep_ms, sleep_ms);
+    atomic_store(&seen.quick, -1);
     atomic_store(&seen.under_way, 0);
     atomic_store(&seen.two_at_once, false);
     atomic_store(&seen.begun_count, 0);
@@ -56,7 +58,8 @@ static int sleep_a_while(const struct tutti_work_call *call, struct tutti_err *e
                      call->work->name[0] - '0');
         atomic_fetch_add(&seen.here_count, pthread_equal(pthread_self(), seen.caller) != 0);
     }
-    pause_ms(atomic_load(&seen.sleep_ms));
+    if (call->work->name[0] - '0' != atomic_load(&seen.quick))
+        pause_ms(atomic_load(&seen.sleep_ms));
     if (call->rank == 0)
         atomic_fetch_sub(&seen.under_way, 1);
     atomic_fetch_add(&seen.ended_count, 1);
@@ -152,6 +155,24 @@ TEST(works_of_a_rank_are_done_one_after_the_other_as_they_come)
     CHECK(atomic_load(&seen.here_count) < 16);
     for (int i = 0; i < 16; i++) /* each is posted when the one before it in its lane has ended */
         CHECK_INT(atomic_load(&seen.order[i]), i % 2);
+}
+
+/* What is known to be short is done in the rank's thread, but not beside another one. */
+TEST(a_short_work_waits_for_a_long_one_of_its_rank)
+{
+    struct tutti_builder *builder = open_builder(2);
+    struct tutti_err err = {""};
+
+    reset(3);
+    atomic_store(&seen.quick, 1);
+    for (int i = 0; i < 8; i++) {
+        add_work(builder, 0, 0);
+        add_work(builder, 0, 1);
+        add_message(builder, 1, 0, 1);
+    }
+    CHECK_OK(play_on_threads(builder, 0, NULL, &err), err);
+    CHECK_INT(atomic_load(&seen.begun_count), 16);
+    CHECK(!atomic_load(&seen.two_at_once));
 }
 
 TEST(a_record_has_the_times_of_the_work_itself)

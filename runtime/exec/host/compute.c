@@ -63,8 +63,8 @@ static int do_here(struct tutti_thread_stage *stage, struct tutti_lane_state *la
     return 1;
 }
 
-/* Whether the work is handed over: always where a clock is kept; else if it is not short, and the
- * rank has something else to look after. */
+/* Whether the work is handed over: always where a clock is kept, and behind another one, for a rank
+ * does one at a time; else if it is not short, and the rank has something else to look after. */
 static bool is_handed_over(const struct tutti_thread_stage *stage, const struct tutti_step *step)
 {
     tutti_ps took_ps;
@@ -72,7 +72,7 @@ static bool is_handed_over(const struct tutti_thread_stage *stage, const struct 
     if (stage->rank_work == NULL)
         return false;
     took_ps = stage->rank_work->took_ps[step->peer - 1];
-    if (stage->flow->holds)
+    if (stage->flow->holds || stage->rank_work->job_count > 0)
         return true;
     if (took_ps > 0 && took_ps < SHORT_PS)
         return false;
