@@ -1,7 +1,8 @@
 /* Coordinators under random orders of events: whatever comes when, late or twice, steps follow each
- * other, no gradient is taken twice or too old, queues keep their bounds, and everybody finishes.
- */
-#include "tests/runtime/coordinator_rules.h"
+ * other, no gradient is taken twice or too old, no closure is lost, queues keep their bounds,
+ * nobody waits who could go on, and everybody finishes. coordinator_mutants.sh beside this asks
+ * whether faults in the coordinators would be noticed. */
+#include "tests/runtime/coordinator_undone.h"
 
 static const char *const names[] = {"async", "sync", "queue", "supervisor", "elastic"};
 
@@ -81,6 +82,7 @@ static void feed(struct world *w, struct tutti_coord_event event)
     struct tutti_coord_action spoilt[SPOILT_MAX];
     bool timely = is_timely_event(w, &event);
     struct node *node = &w->node[event.member];
+    struct seen seen = {.saving = w->saving != 0};
     uint32_t taken = 0;
     uint32_t count;
     const struct tutti_coord_action *actions =
@@ -92,6 +94,7 @@ static void feed(struct world *w, struct tutti_coord_event event)
     if (event.kind == TUTTI_EVENT_SUBMITTED)
         submitted(w, &event, spoilt, count);
     for (uint32_t i = 0; i < count && w->why[0] == '\0'; i++) {
+        see(w, &spoilt[i], &seen);
         hold_to_rules(w, &spoilt[i], &event, timely, &taken);
         obey(w, &spoilt[i]);
     }
@@ -99,6 +102,7 @@ static void feed(struct world *w, struct tutti_coord_event event)
         w->error_pending = false;
     if (event.kind == TUTTI_EVENT_DONE && timely && taken == 0 && w->kind <= QUEUE)
         blame(w, "what member %u has done is forgotten", event.member);
+    check_undone(w, &event, &seen);
     if (event.kind == TUTTI_EVENT_PROGRESS && timely && node->busy == event.episode &&
         node->alive && node->incarnation == event.incarnation)
         send_from(w, event.member, TUTTI_EVENT_PROGRESS, event.episode, ++w->progress);
@@ -191,10 +195,12 @@ static void settle(struct world *w)
 static struct tutti_coordinator_params random_params(struct world *w)
 {
     uint32_t count = 1 + (uint32_t)tutti_random_below(&w->random, NODES_MAX);
+    uint64_t first = chance(w, 2) ? tutti_random_below(&w->random, 40) : 0;
     struct tutti_coordinator_params params = {
         .size = sizeof(params),
         .member_count = count,
-        .last_step = 1 + tutti_random_below(&w->random, 60),
+        .first_step = first,
+        .last_step = first + 1 + tutti_random_below(&w->random, 60),
         .slack = (uint32_t)tutti_random_below(&w->random, 4),
         .staleness_max = (uint32_t)tutti_random_below(&w->random, 4),
         .aggregate = 1 + (uint32_t)tutti_random_below(&w->random, 2 * count),
@@ -232,8 +238,9 @@ static uint64_t play(enum world_kind kind, enum spoil spoil, bool deviates, uint
     params = w.params;
     if (deviates)
         deviate(&params, kind);
-    w.tokens =
-        w.params.aggregate > w.params.member_count ? w.params.aggregate - w.params.member_count : 0;
+    w.step = w.saved = params.first_step;
+    if (w.params.aggregate > w.params.member_count)
+        w.token[w.step % TOKEN_STEPS_KEPT] = w.params.aggregate - w.params.member_count;
     if (tutti_coordinator_find(names[kind], &ops, &err) < 0 ||
         tutti_coordinator_new(ops, &params, &w.coordinator, &err) < 0) {
         snprintf(why, WHY_BYTES, "%.100s", err.text);
@@ -241,6 +248,7 @@ static uint64_t play(enum world_kind kind, enum spoil spoil, bool deviates, uint
     }
     random_events(&w);
     settle(&w);
+    check_counted(&w);
     *stats = *tutti_coordinator_stats(w.coordinator);
     tutti_coordinator_free(w.coordinator);
     snprintf(why, WHY_BYTES, "%s", w.why);

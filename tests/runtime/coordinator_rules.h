@@ -9,6 +9,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static void count_applied(struct world *w, uint64_t age)
+{
+    struct tutti_coordinator_stats *s = &w->counted;
+
+    s->applied++;
+    s->staleness_sum += age;
+    s->staleness_max = larger(s->staleness_max, age);
+    s->staleness[age < TUTTI_STALENESS_BINS ? age : TUTTI_STALENESS_BINS - 1]++;
+}
+
 /* ---- async ------------------------------------------------------------------------------------
  */
 
@@ -45,8 +55,10 @@ static void rule_async(struct world *w, const struct tutti_coord_action *a)
         if (a->step != ++w->step)
             blame(w, "step %llu follows %llu", (unsigned long long)a->step,
                   (unsigned long long)w->step - 1);
+        count_applied(w, age);
         break;
     case TUTTI_ACTION_DROP: /* of an episode under way: see rule_done */
+        w->counted.dropped_stale++;
         if (w->params.staleness_max == 0 || w->step - node->step <= w->params.staleness_max)
             blame(w, "a gradient is dropped that is not stale");
         break;
@@ -57,6 +69,31 @@ static void rule_async(struct world *w, const struct tutti_coord_action *a)
 
 /* ---- sync -------------------------------------------------------------------------------------
  */
+
+/* The oldest token is of which step; UINT64_MAX: there is none. */
+static uint64_t oldest_token(const struct world *w)
+{
+    uint64_t first = w->step < TOKEN_STEPS_KEPT ? 0 : w->step - TOKEN_STEPS_KEPT + 1;
+
+    for (uint64_t step = first; step <= w->step; step++)
+        if (w->token[step % TOKEN_STEPS_KEPT] > 0)
+            return step;
+    return UINT64_MAX;
+}
+
+static void take_token(struct world *w, const struct tutti_coord_action *a)
+{
+    uint64_t step = oldest_token(w);
+
+    if (step == UINT64_MAX) {
+        blame(w, "member %u starts without a token", a->member);
+        return;
+    }
+    w->token[step % TOKEN_STEPS_KEPT]--;
+    if (w->params.late == TUTTI_LATE_QUEUED && a->step != step)
+        blame(w, "member %u starts at step %llu with a token of step %llu", a->member,
+              (unsigned long long)a->step, (unsigned long long)step);
+}
 
 static void rule_sync(struct world *w, const struct tutti_coord_action *a, bool joined)
 {
@@ -70,8 +107,8 @@ static void rule_sync(struct world *w, const struct tutti_coord_action *a, bool 
         if (a->step > w->step || (w->params.late != TUTTI_LATE_QUEUED && a->step != w->step))
             blame(w, "member %u starts at step %llu, in step %llu", a->member,
                   (unsigned long long)a->step, (unsigned long long)w->step);
-        if (!joined && !aborts && w->tokens-- == 0)
-            blame(w, "member %u starts without a token", a->member);
+        if (!joined && !aborts)
+            take_token(w, a);
         break;
     case TUTTI_ACTION_APPLY:
         if (node->step != w->step)
@@ -80,8 +117,10 @@ static void rule_sync(struct world *w, const struct tutti_coord_action *a, bool 
         if (++w->gathered > goal)
             blame(w, "%llu gradients in a step of %llu", (unsigned long long)w->gathered,
                   (unsigned long long)goal);
+        count_applied(w, 0);
         break;
     case TUTTI_ACTION_DROP:
+        w->counted.dropped_stale++;
         if (node->step == w->step)
             blame(w, "a gradient is dropped that is not stale");
         break;
@@ -91,7 +130,7 @@ static void rule_sync(struct world *w, const struct tutti_coord_action *a, bool 
                   (unsigned long long)w->step, (unsigned long long)w->gathered);
         w->step++;
         w->gathered = 0;
-        w->tokens += larger(goal, w->params.member_count);
+        w->token[w->step % TOKEN_STEPS_KEPT] = larger(goal, w->params.member_count);
         break;
     default:
         break;
@@ -117,6 +156,7 @@ static void rule_cancel(struct world *w, const struct tutti_coord_action *a)
         }
     w->queued_count = 0;
     w->error_pending = true;
+    w->counted.cancelled += count;
     if (count != a->number)
         blame(w, "%llu closures are cancelled, not %llu", (unsigned long long)a->number,
               (unsigned long long)count);
@@ -132,6 +172,8 @@ static void rule_queue(struct world *w, const struct tutti_coord_action *a)
         }
         memmove(w->queued, w->queued + 1, --w->queued_count * sizeof(w->queued[0]));
         w->node[a->member].step = a->number;
+        if (!w->node[a->member].admitted)
+            blame(w, "member %u starts before all lost ones are back", a->member);
         break;
     case TUTTI_ACTION_COMPLETE:
         if (a->number >= w->next_closure || w->fate[a->number] != 1 ||
@@ -139,8 +181,10 @@ static void rule_queue(struct world *w, const struct tutti_coord_action *a)
             blame(w, "closure %llu is complete without having run", (unsigned long long)a->number);
         else
             w->fate[a->number] = 2;
+        w->counted.completed++;
         break;
     case TUTTI_ACTION_REFUSE:
+        w->counted.refused++;
         if (!w->error_pending && w->queued_count < w->params.queue_bound)
             blame(w, "a closure is refused with %u in the queue", w->queued_count);
         break;
@@ -194,6 +238,24 @@ static void rule_supervisor(struct world *w, const struct tutti_coord_action *a)
 /* ---- elastic ----------------------------------------------------------------------------------
  */
 
+/* A group of one number has the same members, as long as it lasts. */
+static void rule_group(struct world *w, const struct tutti_coord_action *a)
+{
+    struct node *node = &w->node[a->member];
+
+    if (a->number > w->group) {
+        w->group = a->number;
+        w->group_event = w->event_count;
+        for (uint32_t i = 0; i < w->params.member_count; i++)
+            w->node[i].grouped = 0;
+    }
+    if (a->number == w->group && w->group_event == w->event_count)
+        node->grouped = a->incarnation;
+    if (a->number != w->group || node->grouped != a->incarnation)
+        blame(w, "member %u starts in group %llu, of which it is not", a->member,
+              (unsigned long long)a->number);
+}
+
 static void rule_elastic_start(struct world *w, const struct tutti_coord_action *a)
 {
     struct node *node = &w->node[a->member];
@@ -209,6 +271,9 @@ static void rule_elastic_start(struct world *w, const struct tutti_coord_action 
     node->before = node->weights;
     if (node->weights >= 0)
         node->weights++; /* sooner or later */
+    if (node->leaving)
+        blame(w, "member %u starts, which would leave", a->member);
+    rule_group(w, a);
 }
 
 static void rule_elastic_advance(struct world *w, const struct tutti_coord_action *a)
@@ -279,6 +344,24 @@ static void rule_elastic(struct world *w, const struct tutti_coord_action *a)
 /* ---- all --------------------------------------------------------------------------------------
  */
 
+/* Who comes late holds nobody up; closures are for who comes, or not before all are back. */
+static void rule_joined(struct world *w, uint32_t member)
+{
+    uint64_t least = slowest_clock(w, member);
+    bool all = true;
+
+    w->node[member].clock = least == UINT64_MAX ? 0 : least;
+    w->node[member].over = false;
+    w->node[member].missing = false;
+    w->node[member].admitted = false;
+    w->node[member].leaving = false;
+    w->joins++;
+    for (uint32_t i = 0; i < w->params.member_count; i++)
+        all &= !w->node[i].missing;
+    for (uint32_t i = 0; i < w->params.member_count && (all || !w->params.wait_for_all); i++)
+        w->node[i].admitted = true;
+}
+
 /* Before its actions: what an event is to the rules. */
 static void rule_event(struct world *w, const struct tutti_coord_event *event, bool timely)
 {
@@ -300,13 +383,14 @@ static void rule_event(struct world *w, const struct tutti_coord_event *event, b
         node->busy = 0;
         node->reported = false;
         node->present = false;
+        node->missing = true;
     }
-    if (event->kind == TUTTI_EVENT_JOINED) {
-        uint64_t least = slowest_clock(w, event->member);
-
-        node->clock = least == UINT64_MAX ? 0 : least;
-        w->joins++;
-    }
+    if (event->kind == TUTTI_EVENT_JOINED)
+        rule_joined(w, event->member);
+    if (timely && event->kind == TUTTI_EVENT_LEAVING && !node->over)
+        node->leaving = true;
+    if (event->kind == TUTTI_EVENT_SAVE_DUE)
+        w->save_due = true;
     if (timely && event->kind == TUTTI_EVENT_PULLED)
         node->step = w->step;
     if (timely && event->kind == TUTTI_EVENT_PROGRESS && w->ready && w->step < w->params.last_step)
@@ -366,15 +450,21 @@ static void rule_common(struct world *w, const struct tutti_coord_action *a)
                   (unsigned long long)w->episode);
         w->episode = a->episode;
         node->busy = a->episode;
+        w->counted.started++;
         break;
     case TUTTI_ACTION_ABORT:
+        node->busy = 0;
+        break;
     case TUTTI_ACTION_FINISH:
         node->busy = 0;
+        node->over = true;
         break;
     case TUTTI_ACTION_INITIALISE:
     case TUTTI_ACTION_RESTORE:
-        if (w->kind == SUPERVISOR)
+        if (w->kind == SUPERVISOR) {
             node->busy = a->episode;
+            w->counted.started++;
+        }
         break;
     default:
         break;
@@ -404,8 +494,10 @@ static void hold_to_rules(struct world *w, const struct tutti_coord_action *a,
 {
     rule_common(w, a);
     rule_done(w, a, event, timely, taken);
-    if (a->kind == TUTTI_ACTION_DROP && !timely)
+    if (a->kind == TUTTI_ACTION_DROP && !timely) {
+        w->counted.dropped_late++;
         return;
+    }
     switch (w->kind) {
     case ASYNC:
         rule_async(w, a);

@@ -15,6 +15,9 @@ enum { NODES_MAX = 6, POOL_MAX = 64, CLOSURES = 64, DELIVERIES_MAX = 20000, WHY_
 
 enum { WEIGHTS_NONE = -1, WEIGHTS_LOST = -2 };
 
+/* sync: tokens of so many steps are kept */
+enum { TOKEN_STEPS_KEPT = 8 };
+
 enum world_kind { ASYNC, SYNC, QUEUE, SUPERVISOR, ELASTIC, WORLD_KINDS };
 
 /* Ways in which the actions of a coordinator are made wrong, to see that the rules notice. */
@@ -44,6 +47,11 @@ struct node {
     bool reported;         /* elastic: has done the step under way */
     int64_t weights;       /* elastic: of which step, WEIGHTS_NONE, or its source is no more; */
     int64_t before;        /* and those that it can go back to */
+    bool over;             /* was told to finish, and has not come again */
+    bool missing;          /* queue: lost, and not yet back */
+    bool admitted;         /* queue: closures are for it, too */
+    bool leaving;          /* elastic: would leave */
+    uint32_t grouped;      /* elastic: its incarnation in the present group; 0: it is not in it */
 };
 
 struct world {
@@ -61,8 +69,8 @@ struct world {
     uint64_t step;
     uint64_t episode; /* the last one */
     uint64_t joins;
-    uint64_t gathered; /* sync: gradients of this step */
-    uint64_t tokens;   /* sync */
+    uint64_t gathered;                /* sync: gradients of this step */
+    uint64_t token[TOKEN_STEPS_KEPT]; /* sync: [step % TOKEN_STEPS_KEPT], of those steps */
     uint64_t queued[CLOSURES * 2];
     uint32_t queued_count;
     uint8_t fate[CLOSURES]; /* queue: 0 not submitted, 1 accepted, 2 complete, 3 cancelled */
@@ -75,6 +83,10 @@ struct world {
     uint64_t saving;   /* the episode of the one being written, 0 none; */
     uint64_t saving_step;
     uint32_t saver;
+    bool save_due;        /* elastic: at the end of the step */
+    uint64_t group;       /* elastic: the number of the present one, */
+    uint64_t group_event; /* and the event that made it */
+    struct tutti_coordinator_stats counted;
 };
 
 __attribute__((format(printf, 2, 3))) static void blame(struct world *w, const char *format, ...)
