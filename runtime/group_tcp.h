@@ -51,6 +51,10 @@ struct tutti_group_tcp_opts {
     /* Process 0 of a group of one listens, too, so that others can join it (tutti_group_admit).
      * Larger groups can always be joined. */
     bool admits;
+    /* These processes meet again, after one of them was lost: who finds process 0 in the group
+     * that is over, or waiting for those of that one, is not refused for good, but comes until
+     * its deadline. */
+    bool again;
 };
 
 enum {

@@ -44,6 +44,8 @@ struct tutti_meet_opts {
      * nothing else can. */
     int (*share)(const struct tutti_launch *launch, char word[TUTTI_LAUNCH_SHARE_BYTES],
                  tutti_ps deadline_ps, struct tutti_err *err);
+    bool again;  /* as in struct tutti_group_tcp_opts; `root` must be known, then */
+    bool admits; /* likewise */
 };
 
 /* Collective. -TUTTI_EINVAL also where nobody says where process 0 is. What failed has closed

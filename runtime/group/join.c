@@ -115,12 +115,15 @@ static void pause_for(const struct tutti_group_tcp *group, tutti_ps ps)
     (void)poll(NULL, 0, ms < left_ms ? ms : left_ms);
 }
 
-/* Of one that comes later: what passes, or is only another way. */
+/* What passes, or is only another way. */
 static bool may_try_again(struct way *way)
 {
     char host[TUTTI_HOST_BYTES];
     uint16_t port;
 
+    if (way->kind == TUTTI_HANDSHAKE_JOIN)
+        return way->opts->again && (way->call.handshake.reason == TUTTI_HANDSHAKE_TWICE ||
+                                    way->call.handshake.reason == TUTTI_HANDSHAKE_BROKEN_OFF);
     switch (way->call.handshake.reason) {
     case TUTTI_HANDSHAKE_NOT_YET:
     case TUTTI_HANDSHAKE_TOO_MANY:
@@ -145,7 +148,7 @@ static enum tutti_called knock(struct tutti_group_tcp *group, struct way *way,
 
     while (how == TUTTI_CALL_FAILED && tutti_mailbox_now(&group->mailbox) < group->open_due_ps) {
         how = try_once(group, way, why);
-        if (way->kind != TUTTI_HANDSHAKE_JOIN && how == TUTTI_CALL_REFUSED && may_try_again(way))
+        if (how == TUTTI_CALL_REFUSED && may_try_again(way))
             how = TUTTI_CALL_FAILED;
         if (how != TUTTI_CALL_FAILED)
             return how;

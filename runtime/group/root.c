@@ -358,7 +358,9 @@ static bool proved(void *data, struct tutti_client *client)
     if (reason != TUTTI_HANDSHAKE_WELCOME) {
         snprintf(who, sizeof(who), "process %u of %u at '%s'", hello->index, hello->count,
                  tutti_address_text(&client->from, text));
-        tutti_progress_refused(group, who, why);
+        if (!group->again ||
+            (reason != TUTTI_HANDSHAKE_TWICE && reason != TUTTI_HANDSHAKE_BROKEN_OFF))
+            tutti_progress_refused(group, who, why);
         tutti_handshake_refuse(&client->handshake, reason, group->base.count, note);
         if (reason == TUTTI_HANDSHAKE_BROKEN_OFF)
             group->peers[hello->index].turned_away = true;

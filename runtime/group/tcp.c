@@ -441,6 +441,7 @@ int tutti_group_tcp_make(const struct tutti_group_tcp_opts *opts, struct tutti_g
         group->stall_ps = STALL_PS_MIN;
     group->log = opts->log;
     group->log_data = opts->log_data;
+    group->again = opts->again;
     status = tutti_mailbox_open(&group->mailbox, err);
     group->open_due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), group->deadline_ps);
     if (status == 0 && listens(opts))

@@ -114,6 +114,8 @@ static struct tutti_group_tcp_opts group_opts(const struct meeting *m)
         .stall_ps = deadline_ps / 4 * 3,
         .log = m->opts.log,
         .log_data = m->opts.log_data,
+        .again = m->opts.again,
+        .admits = m->opts.admits,
     };
 }
 
