@@ -22,10 +22,13 @@ typedef int (*part)(int index);
 static struct stage {
     pid_t ids[CHILDREN];
     int started;
-    int listening; /* for SIGTERM */
+    int listening;       /* for SIGTERM */
+    int again[CHILDREN]; /* started so often before */
 } * stage;
 static struct tutti_sink *stage_sink; /* of a child */
 static tutti_ps stage_save_ps; /* that a SIGTERM leaves them; 0: no more than other signals */
+static uint32_t stage_restarts;
+static uint32_t stage_least; /* so many go on without the others; 0: all or none */
 
 struct seen {
     int code; /* 128 + the signal that ended the command */
@@ -54,9 +57,13 @@ static int command(part play)
     struct tutti_children *children = NULL;
     struct tutti_err err = {""};
     bool child = false;
+    uint32_t again;
+    int code;
 
     if (tutti_children_new("test", CHILDREN, &sink, &children, &err) < 0)
         return 99;
+    if (stage_least > 0)
+        tutti_children_spare(children, stage_least, 42);
     for (int i = 0; i < CHILDREN; i++) {
         if (tutti_children_start(children, &child, &err) < 0)
             return 98;
@@ -69,7 +76,15 @@ static int command(part play)
     }
     if (stage_save_ps > 0)
         tutti_children_let_save(children, stage_save_ps);
-    return tutti_children_wait(children, 300 * TUTTI_PS_PER_MS);
+    if (stage_restarts == 0)
+        return tutti_children_wait(children, 300 * TUTTI_PS_PER_MS);
+    tutti_children_restart(children, stage_restarts, 42);
+    code = tutti_children_keep(children, 300 * TUTTI_PS_PER_MS, &again);
+    if (again == TUTTI_CHILDREN_NONE)
+        return code;
+    stage->ids[again] = getpid();
+    stage->again[again]++;
+    return play((int)again);
 }
 
 static void read_all(int fd, char *text, size_t bytes)
@@ -232,6 +247,83 @@ TEST(of_all_that_fail_one_says_why)
     CHECK_INT(seen.code, 1);
     CHECK_TEXT(seen.err,
                "tutti test: process 2 of 3 was ended by signal 11 (Segmentation fault)\n");
+}
+
+/* Twice, by a signal and by a code that is no command's own; child 0 as well. */
+static int some_are_lost(int index)
+{
+    if (index == 0 && stage->again[index] == 0)
+        (void)kill(getpid(), SIGKILL);
+    if (index == 1 && stage->again[index] == 0)
+        return 3;
+    while (stage->again[0] == 0 || stage->again[1] == 0)
+        pause_for(5);
+    printf("out %d\n", index);
+    fflush(stdout);
+    return 0;
+}
+
+TEST(those_that_are_lost_are_started_again)
+{
+    struct seen seen;
+
+    stage_restarts = 2;
+    seen = run(some_are_lost, 0);
+    CHECK_INT(seen.code, 0);
+    CHECK_TEXT(seen.out, "out 0\n"); /* still the one that prints */
+    CHECK(strstr(seen.err, "tutti test: process 0 of 3 was ended by signal 9 (Killed): started "
+                           "again, restart ") != NULL);
+    CHECK(strstr(seen.err, "tutti test: process 1 of 3 has ended with code 3: started again, "
+                           "restart ") != NULL);
+    CHECK(strstr(seen.err, "restart 2 of 2\n") != NULL);
+    CHECK(strstr(seen.err, "[1] out 1\n") != NULL);
+    stage_restarts = 1; /* of two losses */
+    seen = run(some_are_lost, 0);
+    CHECK(seen.code == 1 || seen.code == 3);
+    CHECK(strstr(seen.err, ", and none is started again any more (1 of 1)\n") != NULL);
+    seen = run(some_fail, 0); /* who says why it fails would fail again */
+    CHECK_INT(seen.code, 1);
+    CHECK_TEXT(seen.err, "[1] tutti test: 1 fails\n");
+    stage_restarts = 0;
+}
+
+/* The first, and then another one leaves; all print to the command's own output. */
+static int two_go(int index)
+{
+    printf("out %d\n", index);
+    fflush(stdout);
+    __atomic_add_fetch(&stage->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&stage->listening, __ATOMIC_SEQ_CST) < CHILDREN)
+        pause_for(5);
+    if (index == 0)
+        (void)kill(getpid(), SIGKILL);
+    if (index == 1)
+        return 42;
+    while (is_alive(stage->ids[0]) || is_alive(stage->ids[1]))
+        pause_for(5);
+    pause_for(100);
+    return 0;
+}
+
+TEST(the_others_go_on_without_those_that_are_lost_or_leave)
+{
+    struct seen seen;
+
+    stage_least = 1;
+    seen = run(two_go, 0);
+    CHECK_INT(seen.code, 0);
+    CHECK(strstr(seen.err, "process 0 of 3 was ended by signal 9 (Killed): ") != NULL);
+    for (int i = 0; i < CHILDREN; i++) {
+        char line[16];
+
+        snprintf(line, sizeof(line), "out %d\n", i);
+        CHECK(strstr(seen.out, line) != NULL);
+    }
+    stage_least = 3; /* but not if too few are left */
+    seen = run(two_go, 0);
+    CHECK_INT(seen.code, 1);
+    CHECK(strstr(seen.err, "process 0 of 3 was ended by signal 9 (Killed)\n") != NULL);
+    stage_least = 0;
 }
 
 static int one_stands_still(int index)

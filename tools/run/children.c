@@ -21,9 +21,11 @@ struct child {
     pid_t id;     /* 0: not started, or ended and waited for */
     bool stopped; /* by a signal, until it is continued: it can neither end nor say anything */
     bool ended;   /* with `status`, which has not been looked at yet */
+    bool lost;    /* and is to be started again */
     int status;
     int outputs; /* the end to read from, or -1 */
     int errors;  /* of why it fails, likewise */
+    int results; /* of one that prints, where the sink is no file, likewise */
     size_t used;
     char line[LINE_BYTES];
 };
@@ -34,18 +36,22 @@ struct tutti_children {
     uint32_t count;
     uint32_t started;
     uint32_t alive;
-    int signals;     /* of signalfd: INT, TERM, HUP, CHLD */
-    int results;     /* of child 0, where the sink is no file: the end to read from, or -1 */
-    sigset_t mask;   /* before */
-    int code;        /* of the first that failed */
-    bool told;       /* why it has; the others fail for it, and theirs is not told */
-    int ended_by;    /* the signal that ends this command, or 0 */
-    int64_t ask_ms;  /* when those that are left are asked to end; 0: not yet */
-    int64_t kill_ms; /* and made to */
-    int64_t save_ms; /* that a SIGTERM leaves them; 0: what any signal does */
-    bool alike;      /* all that have ended did so with `code` */
+    int signals;            /* of signalfd: INT, TERM, HUP, CHLD */
+    sigset_t mask;          /* before */
+    int code;               /* of the first that failed */
+    bool told;              /* why it has; the others fail for it, and theirs is not told */
+    int ended_by;           /* the signal that ends this command, or 0 */
+    int64_t ask_ms;         /* when those that are left are asked to end; 0: not yet */
+    int64_t kill_ms;        /* and made to */
+    int64_t save_ms;        /* that a SIGTERM leaves them; 0: what any signal does */
+    bool alike;             /* all that have ended did so with `code` */
+    uint32_t restarts;      /* made */
+    uint32_t restarts_most; /* allowed */
+    uint32_t least;         /* so many may go on without the others; 0: all or none */
+    int stop_code;          /* of one that has stopped as it was told to */
+    bool over;              /* one has ended well: what the others do is as good as done */
     struct child *children;
-    struct pollfd *polled; /* [count + 2]: of the children, signals, results */
+    struct pollfd *polled; /* [2 * count + 1]: words of the children, their results, signals */
 };
 
 static int64_t now_ms(void)
@@ -56,16 +62,20 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 static void done(struct tutti_children *c)
 {
     for (uint32_t i = 0; i < c->count; i++) {
-        if (c->children[i].outputs >= 0)
-            close(c->children[i].outputs);
-        if (c->children[i].errors >= 0)
-            close(c->children[i].errors);
+        close_end(&c->children[i].outputs);
+        close_end(&c->children[i].errors);
+        close_end(&c->children[i].results);
     }
-    if (c->results >= 0)
-        close(c->results);
     if (c->signals >= 0) {
         close(c->signals);
         (void)sigprocmask(SIG_SETMASK, &c->mask, NULL);
@@ -83,16 +93,16 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *s
 
     if (c == NULL)
         return tutti_nomem(err);
-    *c = (struct tutti_children){.command = command, .sink = sink, .signals = -1, .results = -1};
+    *c = (struct tutti_children){.command = command, .sink = sink, .signals = -1};
     c->children = calloc(count, sizeof(c->children[0]));
-    c->polled = calloc((size_t)count + 2, sizeof(c->polled[0]));
+    c->polled = calloc(2 * (size_t)count + 1, sizeof(c->polled[0]));
     if (c->children == NULL || c->polled == NULL) {
         done(c);
         return tutti_nomem(err);
     }
     c->count = count;
     for (uint32_t i = 0; i < count; i++)
-        c->children[i].outputs = c->children[i].errors = -1;
+        c->children[i].outputs = c->children[i].errors = c->children[i].results = -1;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
@@ -111,22 +121,25 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *s
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Where a child's outputs go: its words, the results of child 0, and why it fails, each [0] to read
- * from; -1 for what it shares with this process. */
+/* Where a child's outputs go: its words, its results if it prints, and why it fails, each [0] to
+ * read from; -1 for what it shares with this process. */
 struct ends {
     int words[2];
     int results[2];
     int errors[2];
 };
 
-static void close_ends(const struct ends *ends, int which)
+static void close_ends(struct ends *ends, int which)
 {
-    if (ends->words[which] >= 0)
-        close(ends->words[which]);
-    if (ends->results[which] >= 0)
-        close(ends->results[which]);
-    if (ends->errors[which] >= 0)
-        close(ends->errors[which]);
+    close_end(&ends->words[which]);
+    close_end(&ends->results[which]);
+    close_end(&ends->errors[which]);
+}
+
+/* Child 0, or where some may end before the others any of them. */
+static bool prints(const struct tutti_children *c, uint32_t index)
+{
+    return index == 0 || c->least > 0;
 }
 
 static int open_ends(const struct tutti_children *c, uint32_t index, struct ends *ret,
@@ -140,7 +153,7 @@ static int open_ends(const struct tutti_children *c, uint32_t index, struct ends
         number = errno;
     if (number == 0 && (index > 0 || !files) && pipe2(ret->words, O_CLOEXEC) != 0)
         number = errno;
-    if (number == 0 && index == 0 && !files && pipe2(ret->results, O_CLOEXEC) != 0)
+    if (number == 0 && prints(c, index) && !files && pipe2(ret->results, O_CLOEXEC) != 0)
         number = errno;
     if (number == 0)
         return 0;
@@ -150,7 +163,7 @@ static int open_ends(const struct tutti_children *c, uint32_t index, struct ends
 }
 
 /* In the child, before anything else. A terminal that it writes to must not stop it. */
-static void become_child(struct tutti_children *c, pid_t parent, const struct ends *ends)
+static void become_child(struct tutti_children *c, uint32_t index, pid_t parent, struct ends *ends)
 {
     struct tutti_sink *sink = c->sink;
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -165,28 +178,25 @@ static void become_child(struct tutti_children *c, pid_t parent, const struct en
     (void)signal(SIGTTOU, SIG_IGN);
     if (nothing >= 0)
         (void)dup2(nothing, STDIN_FILENO);
-    if (c->started > 0)
+    if (!prints(c, index))
         results = words;
     (void)dup2(results, STDOUT_FILENO);
     (void)dup2(words, STDERR_FILENO);
     close_ends(ends, 0);
     close_ends(ends, 1);
-    if (!tutti_sink_become_child(sink, c->started == 0) ||
-        (sink->errors = fdopen(errors, "w")) == NULL)
+    if (!tutti_sink_become_child(sink, index == 0) || (sink->errors = fdopen(errors, "w")) == NULL)
         _exit(1);
     done(c);
 }
 
-int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti_err *err)
+static int start(struct tutti_children *c, uint32_t index, bool *ret_child, struct tutti_err *err)
 {
-    uint32_t index = c->started;
+    struct child *child = &c->children[index];
     struct ends ends;
     pid_t parent = getpid();
     pid_t id;
-    int status;
+    int status = open_ends(c, index, &ends, err);
 
-    assert(index < c->count);
-    status = open_ends(c, index, &ends, err);
     if (status < 0)
         return status;
     fflush(c->sink->out);
@@ -194,7 +204,7 @@ int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti
     id = fork();
     *ret_child = id == 0;
     if (id == 0) {
-        become_child(c, parent, &ends);
+        become_child(c, index, parent, &ends);
         return 0;
     }
     close_ends(&ends, 1);
@@ -204,14 +214,21 @@ int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti
                           strerror(errno));
     }
     (void)setpgid(id, id); /* here as well: whoever comes first */
-    c->children[index].id = id;
-    c->children[index].outputs = ends.words[0];
-    c->children[index].errors = ends.errors[0];
-    if (index == 0)
-        c->results = ends.results[0];
-    c->started++;
+    *child = (struct child){
+        .id = id, .outputs = ends.words[0], .errors = ends.errors[0], .results = ends.results[0]};
     c->alive++;
     return 0;
+}
+
+int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti_err *err)
+{
+    int status;
+
+    assert(c->started < c->count);
+    status = start(c, c->started, ret_child, err);
+    if (status == 0 && !*ret_child)
+        c->started++;
+    return status;
 }
 
 /* ---- their words ----------------------------------------------------------------------------- */
@@ -246,17 +263,16 @@ static void pass_on(struct tutti_children *c, uint32_t index)
         pass_line(c, index, child->line, child->used);
         child->used = 0;
     }
-    if (got <= 0) {
-        close(child->outputs);
-        child->outputs = -1;
-    }
+    if (got <= 0)
+        close_end(&child->outputs);
 }
 
-/* What child 0 has printed, where the sink is no file. */
-static void pass_results(struct tutti_children *c)
+/* What a child has printed, where the sink is no file. */
+static void pass_results(struct tutti_children *c, uint32_t index)
 {
+    struct child *child = &c->children[index];
     char text[LINE_BYTES];
-    ssize_t got = read(c->results, text, sizeof(text));
+    ssize_t got = read(child->results, text, sizeof(text));
 
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -264,8 +280,22 @@ static void pass_results(struct tutti_children *c)
         fwrite(text, 1, (size_t)got, c->sink->out);
         return;
     }
-    close(c->results);
-    c->results = -1;
+    close_end(&child->results);
+}
+
+/* What is left in the pipes; a grandchild may hold them open, which is not waited for. */
+static void drain(struct tutti_children *c, uint32_t index)
+{
+    struct child *child = &c->children[index];
+
+    if (child->results >= 0)
+        (void)fcntl(child->results, F_SETFL, O_NONBLOCK);
+    for (int more = 0; child->results >= 0 && more < 64; more++)
+        pass_results(c, index);
+    if (child->outputs >= 0)
+        (void)fcntl(child->outputs, F_SETFL, O_NONBLOCK);
+    for (int more = 0; child->outputs >= 0 && more < 64; more++)
+        pass_on(c, index);
 }
 
 /* ---- their ends ------------------------------------------------------------------------------ */
@@ -285,31 +315,85 @@ static void begin_end(struct tutti_children *c, int64_t ask_ms)
         c->ask_ms = ask_ms;
 }
 
+/* Whether it has ended otherwise than a command does that knows why: those codes are 0, 1, 2 and
+ * 77, and the one of its own choice. */
+static bool is_lost(const struct tutti_children *c, int status)
+{
+    static const int own[] = {0, 1, 2, 77};
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (code == own[i])
+            return false;
+    return code != c->stop_code || c->stop_code == 0;
+}
+
+/* "process 1 of 3 was ended by signal 9 (Killed)", and what comes of it: one write. */
+static void say_end(const struct tutti_children *c, uint32_t index, const char *consequence)
+{
+    int status = c->children[index].status;
+    char how[64];
+
+    if (WIFSIGNALED(status))
+        (void)snprintf(how, sizeof(how), "was ended by signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    else
+        (void)snprintf(how, sizeof(how), "has ended with code %d", WEXITSTATUS(status));
+    fprintf(c->sink->notes, "tutti %s: process %u of %u %s%s\n", c->command, index, c->count, how,
+            consequence);
+}
+
 /* Once for all of them: why the first has failed. */
 static void tell(struct tutti_children *c, uint32_t index)
 {
     const struct child *child = &c->children[index];
     char text[LINE_BYTES];
+    char more[64] = "";
     ssize_t got;
 
     if (c->told || c->kill_ms != 0 || c->ended_by != 0)
         return;
-    if (WIFSIGNALED(child->status)) {
-        int number = WTERMSIG(child->status);
-
-        fprintf(c->sink->notes, "tutti %s: process %u of %u was ended by signal %d (%s)\n",
-                c->command, index, c->count, number, strsignal(number));
-        c->told = true;
+    got = WIFSIGNALED(child->status) ? 0 : read(child->errors, text, sizeof(text));
+    if (got <= 0 && !is_lost(c, child->status))
         return;
-    }
-    got = read(child->errors, text, sizeof(text));
-    if (got <= 0)
-        return;
-    if (index > 0)
-        fprintf(c->sink->notes, "[%u] %.*s", index, (int)got, text);
-    else
-        fprintf(c->sink->notes, "%.*s", (int)got, text);
     c->told = true;
+    if (got > 0 && index > 0)
+        fprintf(c->sink->notes, "[%u] %.*s", index, (int)got, text);
+    else if (got > 0)
+        fprintf(c->sink->notes, "%.*s", (int)got, text);
+    if (got > 0)
+        return;
+    if (c->restarts > 0)
+        (void)snprintf(more, sizeof(more), ", and none is started again any more (%u of %u)",
+                       c->restarts, c->restarts_most);
+    say_end(c, index, more);
+}
+
+/* One that has ended, and the others go on: it is started again, or they do without it. */
+static bool goes_on(struct tutti_children *c, uint32_t index)
+{
+    struct child *child = &c->children[index];
+    const bool stops = WIFEXITED(child->status) && WEXITSTATUS(child->status) == c->stop_code;
+    char more[64];
+
+    if (c->ask_ms != 0 || c->over)
+        return false;
+    if (c->least > 0 && stops)
+        return c->alive > 0;
+    if (!is_lost(c, child->status))
+        return false;
+    if (c->restarts < c->restarts_most) {
+        (void)snprintf(more, sizeof(more), ": started again, restart %u of %u", ++c->restarts,
+                       c->restarts_most);
+        say_end(c, index, more);
+        child->lost = true;
+        return true;
+    }
+    if (c->least == 0 || c->alive < c->least)
+        return false;
+    (void)snprintf(more, sizeof(more), ": %u go on", c->alive);
+    say_end(c, index, more);
+    return true;
 }
 
 static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
@@ -321,7 +405,8 @@ static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
         WIFEXITED(status) && (c->alive == c->count ? code != 0 : c->alike && code == c->code);
     c->children[index].ended = false;
     c->alive--;
-    if (code == 0)
+    c->over = c->over || code == 0;
+    if (code == 0 || goes_on(c, index))
         return;
     tell(c, index);
     if (c->code == 0)
@@ -406,32 +491,18 @@ static void sleep_once(struct tutti_children *c, int timeout_ms)
 {
     for (uint32_t i = 0; i < c->count; i++)
         c->polled[i] = (struct pollfd){.fd = c->children[i].outputs, .events = POLLIN};
-    c->polled[c->count] = (struct pollfd){.fd = c->signals, .events = POLLIN};
-    c->polled[c->count + 1] = (struct pollfd){.fd = c->results, .events = POLLIN};
-    if (poll(c->polled, c->count + 2, timeout_ms) <= 0)
+    for (uint32_t i = 0; i < c->count; i++)
+        c->polled[c->count + i] = (struct pollfd){.fd = c->children[i].results, .events = POLLIN};
+    c->polled[2 * c->count] = (struct pollfd){.fd = c->signals, .events = POLLIN};
+    if (poll(c->polled, 2 * c->count + 1, timeout_ms) <= 0)
         return;
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->polled[i].revents != 0)
             pass_on(c, i);
+        if (c->polled[c->count + i].revents != 0)
+            pass_results(c, i);
     }
-    if (c->polled[c->count + 1].revents != 0)
-        pass_results(c);
     read_signals(c);
-}
-
-/* What is left in the pipes; a grandchild may hold them open, which is not waited for. */
-static void drain(struct tutti_children *c)
-{
-    if (c->results >= 0)
-        (void)fcntl(c->results, F_SETFL, O_NONBLOCK);
-    for (int more = 0; c->results >= 0 && more < 64; more++)
-        pass_results(c);
-    for (uint32_t i = 0; i < c->count; i++) {
-        if (c->children[i].outputs >= 0)
-            (void)fcntl(c->children[i].outputs, F_SETFL, O_NONBLOCK);
-        for (int more = 0; c->children[i].outputs >= 0 && more < 64; more++)
-            pass_on(c, i);
-    }
 }
 
 void tutti_children_let_save(struct tutti_children *c, tutti_ps time_ps)
@@ -439,22 +510,74 @@ void tutti_children_let_save(struct tutti_children *c, tutti_ps time_ps)
     c->save_ms = time_ps / TUTTI_PS_PER_MS;
 }
 
-int tutti_children_wait(struct tutti_children *c, tutti_ps grace_ps)
+void tutti_children_restart(struct tutti_children *c, uint32_t count, int stop_code)
+{
+    c->restarts_most = count;
+    c->stop_code = stop_code;
+}
+
+void tutti_children_spare(struct tutti_children *c, uint32_t least, int stop_code)
+{
+    assert(c->started == 0);
+    assert(least > 0);
+    c->least = least;
+    c->stop_code = stop_code;
+}
+
+/* Those that are lost. In one of those that begin *ret_again is its number. */
+static void start_again(struct tutti_children *c, uint32_t *ret_again)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        struct child *child = &c->children[i];
+        struct tutti_err err;
+        bool is_child = false;
+
+        if (!child->lost)
+            continue;
+        child->lost = false;
+        if (c->ask_ms != 0)
+            continue;
+        drain(c, i);
+        close_end(&child->outputs);
+        close_end(&child->errors);
+        close_end(&child->results);
+        if (start(c, i, &is_child, &err) < 0) {
+            fprintf(c->sink->notes, "tutti %s: %s\n", c->command, err.text);
+            c->code = 1;
+            begin_end(c, now_ms());
+        }
+        if (!is_child)
+            continue;
+        *ret_again = i;
+        return;
+    }
+}
+
+int tutti_children_keep(struct tutti_children *c, tutti_ps grace_ps, uint32_t *ret_again)
 {
     int64_t grace_ms = grace_ps / TUTTI_PS_PER_MS;
     int ended_by;
     int code;
 
+    *ret_again = TUTTI_CHILDREN_NONE;
     if (c->started < c->count) { /* one could not be started, which has been said */
         c->code = 1;
         begin_end(c, now_ms());
     }
-    for (reap(c, grace_ms); c->alive > 0; reap(c, grace_ms)) {
-        int timeout_ms = urge(c);
+    for (;;) {
+        int timeout_ms;
 
+        reap(c, grace_ms);
+        start_again(c, ret_again);
+        if (*ret_again != TUTTI_CHILDREN_NONE)
+            return 0;
+        if (c->alive == 0)
+            break;
+        timeout_ms = urge(c);
         sleep_once(c, timeout_ms < 0 ? -1 : timeout_ms);
     }
-    drain(c);
+    for (uint32_t i = 0; i < c->count; i++)
+        drain(c, i);
     ended_by = c->ended_by == SIGTERM && c->save_ms > 0 && c->alike ? 0 : c->ended_by;
     code = c->code;
     done(c);
@@ -463,4 +586,12 @@ int tutti_children_wait(struct tutti_children *c, tutti_ps grace_ps)
         (void)raise(ended_by);
     }
     return code;
+}
+
+int tutti_children_wait(struct tutti_children *c, tutti_ps grace_ps)
+{
+    uint32_t again;
+
+    assert(c->restarts_most == 0);
+    return tutti_children_keep(c, grace_ps, &again);
 }

@@ -12,6 +12,8 @@
 
 struct tutti_children;
 
+#define TUTTI_CHILDREN_NONE UINT32_MAX
+
 /* Makes ready for `count` children. From here to the end of wait the signals that end a command
  * (INT, TERM, HUP) end the children first. Messages begin with "tutti COMMAND: ";
  * `command` and `sink` are borrowed until then. */
@@ -30,11 +32,25 @@ int tutti_children_start(struct tutti_children *children, bool *ret_child, struc
  * with that as well, not by the signal. */
 void tutti_children_let_save(struct tutti_children *children, tutti_ps time_ps);
 
+/* A child that is lost is started again, at most `count` times in all, which is said each time: one
+ * that a signal has ended, or that has ended with a code which is no command's own (0, 1, 2, 77,
+ * nor `stop_code`). Not once a child has ended well, for then what they did is done, nor while all
+ * are ending. */
+void tutti_children_restart(struct tutti_children *children, uint32_t count, int stop_code);
+
+/* Before any is started: where one is lost, or ends with `stop_code`, the others go on without it
+ * as long as `least` of them (1 or more) are left. Any of them may print results, then. */
+void tutti_children_spare(struct tutti_children *children, uint32_t least, int stop_code);
+
 /* Waits for all. When one fails, the others have `grace_ps` to end by themselves, having something
  * to say of it; then they are asked to (TERM), then made to (KILL): at once where only stopped ones
  * (SIGSTOP) are left. 0 if all ended with 0; else what the first to fail ended with, 1 where a
  * signal ended it, which is said. Where a signal has ended this command, does not return. Frees the
  * children. */
 int tutti_children_wait(struct tutti_children *children, tutti_ps grace_ps);
+
+/* The same where children may be started again. In one that is, it returns 0 and its number: the
+ * state of the command is that in which the first ones were started. Else TUTTI_CHILDREN_NONE. */
+int tutti_children_keep(struct tutti_children *children, tutti_ps grace_ps, uint32_t *ret_again);
 
 #endif
