@@ -17,6 +17,7 @@
 #include "tools/train/ask.h"
 #include "tools/train/curve.h"
 #include "tools/train/found.h"
+#include "tools/train/going_on.h"
 #include "tools/train/real.h"
 #include "tools/train/step.h"
 #include "tools/train/strategy.h"
@@ -552,6 +553,7 @@ static const struct tutti_option options[] = {
     TUTTI_TRAIN_OPTIONS_STEP,
     TUTTI_TRAIN_OPTIONS_SERVERS,
     TUTTI_TRAIN_OPTIONS_REAL,
+    TUTTI_TRAIN_OPTIONS_GOING_ON,
     TUTTI_TRAIN_OPTIONS_EMULATE,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,

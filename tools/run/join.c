@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,28 @@ static bool is_given(const struct tutti_args *args, const char *name)
     return false;
 }
 
+/* What the option says or stands for; 0 where the command has none. */
+static uint32_t count_of(const struct tutti_args *args, const char *name)
+{
+    for (size_t i = 0; i < args->command->option_count; i++)
+        if (strcmp(args->command->options[i].name, name) == 0)
+            return (uint32_t)tutti_args_number(args, name);
+    return 0;
+}
+
+/* Who is lost must find the others where they were: not where a launcher carries addresses about as
+ * processes start, and ends all of a job where one is lost. */
+static int check_restarts(const struct tutti_join *join, struct tutti_err *err)
+{
+    if (join->restarts == 0 || !join->launch.member || join->launch.count == 1 ||
+        join->root[0] != '\0')
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--restarts': %s says not where process 0 is, to meet there again "
+                      "('--launch N', '--rendezvous HOST:PORT', TUTTI_ROOT or TF_CONFIG)",
+                      join->launch.by);
+}
+
 int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct tutti_join *ret,
                     struct tutti_err *err)
 {
@@ -104,7 +127,9 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
                               .open_to_all = tutti_args_flag(args, "open"),
                               .listen_fd = -1,
                               .deadline_ps = deadline_ps,
-                              .save_ps = is_given(args, "checkpoint") ? deadline_ps : 0};
+                              .save_ps = is_given(args, "checkpoint") ? deadline_ps : 0,
+                              .restarts = count_of(args, "restarts"),
+                              .stop_code = (int)count_of(args, "stop-code")};
     bool launches = tutti_args_given(args, "launch");
     bool starts = launches || tutti_args_given(args, "hosts");
     int status = check_options(args, err);
@@ -122,6 +147,8 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
                             join.launch.by, join.launch.index);
     if (status == 0 && !starts && join.launch.member && join.launch.count > 1)
         status = read_root(args, &join, err);
+    if (status == 0 && !starts)
+        status = check_restarts(&join, err);
     if (status == 0)
         *ret = join;
     return status;
@@ -165,6 +192,14 @@ static int listen_here(struct tutti_join *join, const char *root, struct tutti_e
     return status;
 }
 
+static void be_child(struct tutti_join *join, uint32_t index)
+{
+    join->launch.index = join->launch.local_index = index;
+    join->listens = index == 0;
+    if (!join->listens)
+        close(join->listen_fd);
+}
+
 static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_started,
                        struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -172,6 +207,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
     bool child = false;
     int status = join->secret[0] == '\0' ? tutti_meet_draw_secret(join->secret, err) : 0;
     uint32_t index = 0;
+    uint32_t again;
     int code;
 
     join->launch = (struct tutti_launch){.name = "tutti",
@@ -187,19 +223,23 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
     for (; status == 0 && index < count && !child; index++)
         status = tutti_children_start(children, &child, err);
     if (child) {
-        join->launch.index = join->launch.local_index = index - 1;
-        join->listens = index == 1;
-        if (!join->listens)
-            close(join->listen_fd);
+        be_child(join, index - 1);
         return 0;
     }
-    if (join->listen_fd >= 0)
+    if (join->listen_fd >= 0 && join->restarts == 0)
         close(join->listen_fd);
     *ret_started = true;
     if (children == NULL)
         return status;
     tutti_children_let_save(children, join->save_ps);
-    code = tutti_children_wait(children, GRACE_PS);
+    tutti_children_restart(children, join->restarts, join->stop_code);
+    code = tutti_children_keep(children, GRACE_PS, &again);
+    if (again != TUTTI_CHILDREN_NONE) {
+        *ret_started = false;
+        join->again = true;
+        be_child(join, again);
+        return 0;
+    }
     return status < 0 ? status : end_with(join, code, sink, err);
 }
 
@@ -366,7 +406,10 @@ int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tu
         .secret = join->secret,
         .open_to_all = join->open_to_all,
         .has_listen_fd = join->listens,
-        .listen_fd = join->listen_fd,
+        .listen_fd = join->listens && join->restarts > 0
+                         ? fcntl(join->listen_fd, F_DUPFD_CLOEXEC, 0)
+                         : join->listen_fd,
+        .again = join->restarts > 0,
         .deadline_ps = join->deadline_ps,
         .log = say,
         .log_data = sink,
@@ -381,8 +424,15 @@ int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tu
     if (status == -TUTTI_EINVAL && join->secret[0] == '\0' && strstr(err->text, "secret") != NULL)
         (void)snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text),
                        " (TUTTI_SECRET, the same for all, or '--open')");
-    join->listens = false;
+    join->listens = join->listens && join->restarts > 0;
     return status;
+}
+
+void tutti_join_done(struct tutti_join *join)
+{
+    if (join->listens)
+        close(join->listen_fd);
+    join->listens = false;
 }
 
 /* ---- naming the others ----------------------------------------------------------------------- */

@@ -57,7 +57,10 @@ struct tutti_join {
     bool listens;  /* process 0 of --launch: */
     int listen_fd; /* the parent has seen to that */
     tutti_ps deadline_ps;
-    tutti_ps save_ps; /* that a SIGTERM leaves processes which have something to save; or 0 */
+    tutti_ps save_ps;  /* that a SIGTERM leaves processes which have something to save; or 0 */
+    uint32_t restarts; /* of --restarts: so often a lost process may come again, and all meet */
+    int stop_code;     /* of --stop-code, where there is one */
+    bool again;        /* this process has been lost, and started again */
     char root[TUTTI_GROUP_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
     char secret[TUTTI_MEET_SECRET_BYTES];     /* "": none */
 };
@@ -72,9 +75,12 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
 int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, bool *ret_started,
                      struct tutti_sink *sink, struct tutti_err *err);
 
-/* Meets the others. `sink` is borrowed as long as the group lives: strangers are told of there. */
+/* Meets the others; with `restarts` more than once. `sink` is borrowed as long as the group lives:
+ * strangers are told of there. */
 int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
                      struct tutti_err *err);
+/* Nobody is met any more. */
+void tutti_join_done(struct tutti_join *join);
 
 /* Adds to an error what the launcher calls the processes that it speaks of, but for this one:
  * "... (process 1 is worker 1 at '10.0.0.2:2222')". Nothing where the launcher says no such thing.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "build.h"
 #include "runtime/backend.h"
@@ -81,8 +82,10 @@ static int check_alone(const struct tutti_args *args, const struct tutti_join *j
                       "'--hosts' elsewhere; '--launcher none': this one alone)");
 }
 
-static int open_tcp(const struct tutti_args *args, const struct tutti_run_command *run,
-                    struct tutti_run_group *with, struct tutti_sink *sink, struct tutti_err *err)
+/* *ret_member: this process is one of those that meet. */
+static int start_tcp(const struct tutti_args *args, const struct tutti_run_command *run,
+                     struct tutti_run_group *with, bool *ret_member, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
     struct tutti_join *join = &with->join;
     bool started = false;
@@ -100,9 +103,16 @@ static int open_tcp(const struct tutti_args *args, const struct tutti_run_comman
                 join->command, join->launch.by, join->launch.role);
         return 0;
     }
-    status = tutti_join_group(join, sink, &with->group, err);
+    *ret_member = true;
+    return 0;
+}
+
+static int meet_tcp(struct tutti_run_group *with, struct tutti_sink *sink, struct tutti_err *err)
+{
+    int status = tutti_join_group(&with->join, sink, &with->group, err);
+
     if (status < 0)
-        tutti_join_name_tasks(&join->launch, err);
+        tutti_join_name_tasks(&with->join.launch, err);
     return status;
 }
 
@@ -236,27 +246,85 @@ static int open_backend(const struct tutti_args *args, const struct tutti_run_co
     return tutti_tcp_open(opts, &with->backend, err);
 }
 
+/* They have met. */
+static int begin(const struct tutti_args *args, struct tutti_run_command *run,
+                 struct tutti_run_group *with, struct tutti_err *err)
+{
+    tutti_ps deadline_ps = run->perform.deadline_ps;
+    int status = compare_commands(args, with->group, deadline_ps, err);
+
+    if (status == 0)
+        status = compare_schedules(run, with->group, deadline_ps, err);
+    if (status == 0)
+        status = choose_ranks(args, run, with, err);
+    if (status == 0)
+        status = open_backend(args, run, with, err);
+    return status;
+}
+
+static void leave(struct tutti_run_group *with, int status, const struct tutti_err *err)
+{
+    if (with->group != NULL)
+        tutti_group_stop(with->group, status, err);
+    tutti_backend_close(with->backend);
+    tutti_group_close(with->group);
+    with->backend = NULL;
+    with->group = NULL;
+}
+
+static tutti_ps now_ps(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (tutti_ps)now.tv_sec * TUTTI_PS_PER_S + (tutti_ps)now.tv_nsec * TUTTI_PS_PER_NS;
+}
+
+/* Where one is lost while they meet, those that are left come again, as long as the deadline allows
+ * that. */
+static int gather(const struct tutti_args *args, struct tutti_run_command *run,
+                  struct tutti_run_group *with, struct tutti_sink *sink, struct tutti_err *err)
+{
+    const tutti_ps end_ps = now_ps() + run->perform.deadline_ps;
+    int status;
+
+    do {
+        status = meet_tcp(with, sink, err);
+        if (status == 0)
+            status = begin(args, run, with, err);
+        if (status == 0 || with->join.restarts == 0 ||
+            (status != -TUTTI_EIO && status != -TUTTI_ETIME))
+            break;
+        leave(with, status, err);
+    } while (now_ps() < end_ps);
+    return status;
+}
+
 int tutti_run_group_open(const struct tutti_args *args, struct tutti_run_command *run,
                          struct tutti_run_group *ret, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
     struct tutti_run_group with = {.group = NULL};
-    tutti_ps deadline_ps = run->perform.deadline_ps;
+    bool member = false;
     int status = !run->backend->launched ? open_mpi(args, &with, err)
-                                         : open_tcp(args, run, &with, sink, err);
+                                         : start_tcp(args, run, &with, &member, sink, err);
 
-    if (status == 0 && with.group != NULL)
-        status = compare_commands(args, with.group, deadline_ps, err);
-    if (status == 0 && with.group != NULL)
-        status = compare_schedules(run, with.group, deadline_ps, err);
-    if (status == 0 && with.group != NULL)
-        status = choose_ranks(args, run, &with, err);
-    if (status == 0 && with.group != NULL)
-        status = open_backend(args, run, &with, err);
+    if (status == 0 && member)
+        status = gather(args, run, &with, sink, err);
+    else if (status == 0 && with.group != NULL)
+        status = begin(args, run, &with, err);
     if (status < 0)
-        return tutti_run_group_close(&with, status, deadline_ps, err);
+        return tutti_run_group_close(&with, status, run->perform.deadline_ps, err);
     *ret = with;
     return 0;
+}
+
+int tutti_run_group_again(const struct tutti_args *args, struct tutti_run_command *run,
+                          struct tutti_run_group *with, struct tutti_sink *sink,
+                          struct tutti_err *err)
+{
+    leave(with, -TUTTI_EIO, err);
+    return gather(args, run, with, sink, err);
 }
 
 /* Whether one terminal or log has what all processes say: of a wrong option, which all of them
@@ -285,6 +353,7 @@ int tutti_run_group_close(struct tutti_run_group *with, int status, tutti_ps dea
     tutti_group_close(with->group);
     if (with->mpi)
         tutti_mpi_end(deadline_ps);
+    tutti_join_done(&with->join);
     *with = (struct tutti_run_group){.group = NULL};
     return status;
 }

@@ -62,6 +62,13 @@ int tutti_run_group_open(const struct tutti_args *args, struct tutti_run_command
                          struct tutti_run_group *ret, struct tutti_sink *sink,
                          struct tutti_err *err);
 
+/* After a loss (--restarts): the processes that are left, each as it learns of it, leave the group
+ * and meet again, with the one that was started again; all as at the start, with as many ranks. Who
+ * has not come after the deadline is named. */
+int tutti_run_group_again(const struct tutti_args *args, struct tutti_run_command *run,
+                          struct tutti_run_group *with, struct tutti_sink *sink,
+                          struct tutti_err *err);
+
 /* Plays all of it; every process gets all rows. */
 struct tutti_local; /* NULL, or rows are predicted as that machine would take them */
 int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *with,

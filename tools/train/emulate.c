@@ -17,6 +17,7 @@
 #include "sim/train.h"
 #include "tools/cli/machine.h"
 #include "tools/sink.h"
+#include "tools/train/going_on.h"
 #include "tools/train/real.h"
 #include "topo/topo.h"
 
@@ -133,7 +134,7 @@ int tutti_train_emulation_refuse(const struct tutti_args *args, struct tutti_err
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' without -B (threads, tcp or mpi: really trained)",
                               options[i]);
-    return 0;
+    return tutti_train_going_on_check(args, NULL, err);
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */

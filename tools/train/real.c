@@ -14,6 +14,7 @@
 #include "runtime/shape.h"
 #include "runtime/status.h"
 #include "tools/sink.h"
+#include "tools/train/going_on.h"
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
@@ -89,7 +90,8 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
         run->rank_count = tutti_args_is(args, "strategy", "onedevice") ? 1 : 2;
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
-    return tutti_run_group_check(args, run, err);
+    status = tutti_train_going_on_check(args, run, err);
+    return status < 0 ? status : tutti_run_group_check(args, run, err);
 }
 
 /* *ret_done: this process has nothing to do any more. */
@@ -317,6 +319,52 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     return status < 0 ? status : closed;
 }
 
+static const char nothing_saved[] = "without '--checkpoint FOLDER' nothing is saved";
+
+/* From the newest checkpoint on, or from the beginning: all that have met. */
+static int begin(const struct tutti_args *args, struct tutti_train_real *real,
+                 struct tutti_sink *sink, struct tutti_err *err)
+{
+    int status = real->learner.size > 0 ? 0 : tutti_train_real_read(args, real, err);
+
+    if (status == 0 && real->emulation.topo != NULL)
+        status = tutti_train_emulation_time(args, real, err);
+    status = tutti_run_group_agree(&real->with, status, real->run.perform.deadline_ps, err);
+    real->params.backend = real->backend;
+    if (status == 0)
+        status = tutti_train_real_same(real, err);
+    if (status == 0 && real->with.join.again && real->breaks == 0 && prints(real) &&
+        real->params.checkpoint == NULL)
+        fprintf(sink->notes, "tutti train: all begin anew: %s\n", nothing_saved);
+    return status < 0 ? status : train(args, real, sink, err);
+}
+
+/* Without what the lost one was waited for. */
+static size_t sentence_bytes(const char *text)
+{
+    const char *at = strstr(text, " has gone: ");
+
+    return at != NULL ? (size_t)(at - text) + strlen(" has gone") : strlen(text);
+}
+
+/* Whether what has failed is that another process is lost, or has given up, and they are to meet
+ * again: who finds nothing but that is not to blame. What fails every time ends it in the end. */
+static bool goes_on(struct tutti_train_real *real, int status, const struct tutti_err *err,
+                    struct tutti_sink *sink)
+{
+    if ((status != -TUTTI_EIO && status != -TUTTI_ETIME) || real->with.group == NULL ||
+        real->breaks >= real->with.join.restarts)
+        return false;
+    real->breaks++;
+    if (prints(real))
+        fprintf(sink->notes, "tutti train: %.*s; all %s%s\n", (int)sentence_bytes(err->text),
+                err->text,
+                real->params.checkpoint != NULL ? "go back to the newest whole checkpoint"
+                                                : "begin anew: ",
+                real->params.checkpoint != NULL ? "" : nothing_saved);
+    return true;
+}
+
 /* One of those that train. */
 static int take_part(const struct tutti_args *args, struct tutti_train_real *real,
                      struct tutti_sink *sink, struct tutti_err *err)
@@ -333,14 +381,20 @@ static int take_part(const struct tutti_args *args, struct tutti_train_real *rea
         return status;
     if (launches)
         watch_signals(real, saves);
-    status = tutti_train_real_read(args, real, err);
-    if (status == 0 && real->emulation.topo != NULL)
-        status = tutti_train_emulation_time(args, real, err);
-    status = tutti_run_group_agree(&real->with, status, real->run.perform.deadline_ps, err);
-    real->params.backend = real->backend;
-    if (status == 0)
-        status = tutti_train_real_same(real, err);
-    return status < 0 ? status : train(args, real, sink, err);
+    for (;;) {
+        if (status == 0)
+            status = begin(args, real, sink, err);
+        if (status == 0 || !goes_on(real, status, err, sink))
+            return status;
+        tutti_trainer_close(real->trainer);
+        real->trainer = NULL;
+        status = tutti_run_group_again(args, &real->run, &real->with, sink, err);
+        if (status < 0)
+            return status;
+        real->backend = real->with.backend;
+        /* As the one that has come again, which has opened what is to be emulated: nothing. */
+        status = tutti_run_group_agree(&real->with, 0, real->run.perform.deadline_ps, err);
+    }
 }
 
 int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)

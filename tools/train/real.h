@@ -179,7 +179,8 @@ struct tutti_train_real {
     uint64_t steps;
     uint64_t evaluate_every; /* 0: not */
     bool evaluate_end;
-    int term_file; /* of SIGTERM; -1: not watched */
+    uint32_t breaks; /* times that training was broken off, and went on */
+    int term_file;   /* of SIGTERM; -1: not watched */
     sigset_t signals_before;
     const char *events;   /* folder of TensorBoard's; NULL: none */
     uint32_t first_rank;  /* of this process */

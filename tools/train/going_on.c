@@ -1,0 +1,45 @@
+/* Real training that goes on; see going_on.h. */
+#include "tools/train/going_on.h"
+
+#include "runtime/status.h"
+#include "tools/run/run.h"
+
+static const char *const options[] = {"restarts"};
+
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+
+static int check_one(const struct tutti_args *args, const struct tutti_run_command *run,
+                     const char *name, struct tutti_err *err)
+{
+    if (!tutti_args_given(args, name))
+        return 0;
+    if (run == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--%s' without -B tcp: what is simulated is not lost", name);
+    if (!run->backend->launched || run->backend->on_gpu)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--%s': -B %s ends whole where it loses a process; with "
+                          "'--checkpoint FOLDER' the same command goes on (-B tcp stays)",
+                          name, run->backend->name);
+    if (tutti_args_given(args, "emulate"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--%s' and '--emulate': who comes again is not emulated (one of "
+                          "them)",
+                          name);
+    if (tutti_args_given(args, "hosts"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--%s' and '--hosts': nobody starts a lost process there again "
+                          "('--launch N', or one command on each host)",
+                          name);
+    return 0;
+}
+
+int tutti_train_going_on_check(const struct tutti_args *args, const struct tutti_run_command *run,
+                               struct tutti_err *err)
+{
+    int status = 0;
+
+    for (int i = 0; i < OPTIONS && status == 0; i++)
+        status = check_one(args, run, options[i], err);
+    return status;
+}
