@@ -118,6 +118,12 @@ TEST(commands_that_train)
          "{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"],\"ps\":[\"a:2\"]}}");
 }
 
+TEST(commands_that_start_training_elsewhere)
+{
+    each("launch kubernetes --worker 2 --ps 1 --volume v:/data -- --model mlp --steps 9");
+    each("launch slurm --worker 2 --chief -- --model mlp --checkpoint c");
+}
+
 TEST(commands_that_fit)
 {
     FILE *log = fopen(TUTTI_BINARY_DIR "/alloc_fail.csv", "w");
