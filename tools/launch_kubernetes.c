@@ -102,7 +102,8 @@ int tutti_command_launch_kubernetes(const struct tutti_args *args, struct tutti_
     struct tutti_train_words train;
     struct volume volume;
     struct tutti_kubernetes m = {.tasks = &tasks, .train = &train};
-    struct tutti_train_words_ask ask = {.tasks = &tasks, .deadline = "600s"};
+    struct tutti_train_words_ask ask = {
+        .tasks = &tasks, .deadline = "600s", .restarts = tutti_args_text(args, "restarts")};
     int status = tutti_tasks_started_read(args, 0, &tasks, err);
 
     if (status == 0)
@@ -193,8 +194,8 @@ const struct tutti_command tutti_cli_launch_kubernetes = {
         "NAME-INDEX.NAME, also when it is made again. A pod that fails is made again up to "
         "--restarts times, wrong usage excepted; one that was told to end and has saved, or "
         "whose node goes, as often as need be (Kubernetes 1.29 or later: backoffLimitPerIndex). "
-        "All processes of a synchronous strategy end when one is lost; together they go on from "
-        "the newest checkpoint.\n\n"
+        "Who loses a peer waits for it (train's --restarts), and all go on from the newest "
+        "checkpoint together.\n\n"
         "With --tfjob one kubeflow.org/v1 TFJob, whose operator sets TF_CONFIG; --stop-code is "
         "143 there, which its policy ExitCode would restart as well.\n\n"
         "Processes on several hosts prove to each other that they know TUTTI_SECRET, which a "

@@ -2,9 +2,9 @@
  * no such kind). The operator makes the services and sets TF_CONFIG, in the container of the name
  * "tensorflow" alone.
  *
- * restartPolicy OnFailure: who loses a peer ends with 1, which policy ExitCode, restarting 128 and
- * above alone, would take for the end of all. The operator makes a pod that has failed again under
- * OnFailure, and backoffLimit counts the restarts of all. */
+ * restartPolicy OnFailure: who has lost a peer for good ends with 1, which policy ExitCode,
+ * restarting 128 and above alone, would take for the end of all. The operator makes a pod that has
+ * failed again under OnFailure, and backoffLimit counts the restarts of all. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -30,8 +30,8 @@ static int check_text(const char *word, struct tutti_err *err)
 /* Who starts the processes is decided here. */
 static int check_own(const struct tutti_args *train, struct tutti_err *err)
 {
-    static const char *const own[] = {"launch",   "hosts",   "dry-run", "rendezvous",
-                                      "launcher", "cluster", "restarts"};
+    static const char *const own[] = {"launch",     "hosts",    "dry-run",
+                                      "rendezvous", "launcher", "cluster"};
 
     if (train->help)
         return tutti_fail(err, TUTTI_EINVAL,
@@ -51,6 +51,16 @@ static int check_own(const struct tutti_args *train, struct tutti_err *err)
             err, TUTTI_EINVAL,
             "train: no model ('-- --model NAME': behind '--' stand options of 'tutti train')");
     return 0;
+}
+
+static int check_restarts(const struct tutti_args *train, const struct tutti_train_words_ask *ask,
+                          struct tutti_err *err)
+{
+    if (ask->restarts != NULL || !has(train, "restarts"))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "train: option '--restarts': nobody starts a single task again here (the "
+                      "job as a whole: before '--')");
 }
 
 static int check_backend(const struct tutti_args *train, struct tutti_err *err)
@@ -126,6 +136,7 @@ static void fill(const struct tutti_args *args, const struct tutti_args *train,
                  const struct tutti_train_words_ask *ask, struct tutti_train_words *ret)
 {
     const bool serves = tutti_tasks_started_of(ask->tasks, "ps")->count > 0;
+    const bool by_tcp = !has(train, "backend") || tutti_args_is(train, "backend", "tcp");
     const char *word;
 
     *ret =
@@ -137,6 +148,8 @@ static void fill(const struct tutti_args *args, const struct tutti_args *train,
     add_option(ret, train, "strategy", "--strategy", serves ? "parameter-server" : NULL);
     add_option(ret, train, "launcher", "--launcher", ask->launcher);
     add_option(ret, train, "deadline", "--deadline", ask->deadline);
+    if (by_tcp && ask->tasks->count > 1 && ask->restarts != NULL && strcmp(ask->restarts, "0") != 0)
+        add_option(ret, train, "restarts", "--restarts", ask->restarts);
     if (ret->saves)
         add_option(ret, train, "stop-code", "--stop-code", ask->stop_code);
 }
@@ -161,6 +174,8 @@ int tutti_train_words_read(const struct tutti_args *args, const struct tutti_tra
     if (status < 0)
         return tutti_wrap(err, status, "train");
     status = check_own(&train, err);
+    if (status == 0)
+        status = check_restarts(&train, ask, err);
     if (status == 0)
         status = check_backend(&train, err);
     if (status == 0)

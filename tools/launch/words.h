@@ -17,6 +17,8 @@ struct tutti_train_words_ask {
     const char *launcher;  /* of --launcher; NULL: none */
     const char *stop_code; /* of --stop-code, where there are checkpoints; NULL: train's own */
     const char *deadline;  /* of --deadline: tasks may be started long after each other */
+    const char *restarts;  /* of --restarts: who starts the tasks starts a lost one again; NULL: not
+                              so, and the option is refused */
 };
 
 struct tutti_train_words {
