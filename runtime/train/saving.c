@@ -6,19 +6,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/model.h"
-#include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/train/checkpoint_saver.h"
 #include "runtime/train/flat.h"
+#include "runtime/train/saved_model.h"
 #include "runtime/train/trainer.h"
 
 enum { SLOTS_MAX = 7, SCALARS_MAX = 8 };
 
 struct tutti_saving {
-    struct tutti_checkpoint_model model;
-    struct tutti_checkpoint_variable *variables;
-    char (*names)[TUTTI_CHECKPOINT_NAME_BYTES_MAX + 1];
+    struct tutti_saved_model saved;
     struct tutti_checkpoint_slot slots[SLOTS_MAX];
     uint32_t slot_count;
     struct tutti_saver_piece *pieces;
@@ -84,52 +81,15 @@ static void name_slots(const struct tutti_trainer *t, struct tutti_saving *s)
                                                      .elements = arrays[i].elements};
 }
 
-static void describe_variable(const struct tutti_plan_layer *layer, uint32_t v, char *name,
-                              struct tutti_checkpoint_variable *ret)
-{
-    const struct tutti_variable *variable = &layer->layer->variables[v];
-    uint64_t rows =
-        variable->rows > 0 && variable->elements % variable->rows == 0 ? variable->rows : 1;
-
-    if (layer->layer->repeat > 1)
-        (void)snprintf(name, TUTTI_CHECKPOINT_NAME_BYTES_MAX + 1, "%.64s.%u/%.64s",
-                       layer->layer->name, layer->repeat_index, variable->name);
-    else
-        (void)snprintf(name, TUTTI_CHECKPOINT_NAME_BYTES_MAX + 1, "%.64s/%.64s", layer->layer->name,
-                       variable->name);
-    for (char *c = name; *c != '\0'; c++)
-        if (*c <= ' ' || *c == '#' || *c > '~')
-            *c = '_';
-    *ret = (struct tutti_checkpoint_variable){
-        .name = name, .dim_count = 2, .dims = {rows, variable->elements / rows}};
-}
-
 static int describe_model(const struct tutti_trainer *t, struct tutti_saving *s,
                           struct tutti_err *err)
 {
     const struct tutti_layout *l = &t->layout;
-    const uint32_t count = l->first_place[l->plan.layer_count];
-    uint64_t hash = 1;
-    uint32_t at = 0;
+    int status = tutti_saved_model_make(t->params.model, &s->saved, err);
 
-    s->variables = calloc((size_t)count + 1, sizeof(s->variables[0]));
-    s->names = calloc((size_t)count + 1, sizeof(s->names[0]));
     s->pieces =
         calloc(SLOTS_MAX * ((size_t)l->plan.pack_count + l->run_count + 1), sizeof(s->pieces[0]));
-    if (s->variables == NULL || s->names == NULL || s->pieces == NULL)
-        return tutti_nomem(err);
-    for (uint32_t i = 0; i < l->plan.layer_count; i++)
-        for (uint32_t v = 0; v < l->plan.layers[i].layer->variable_count; v++, at++) {
-            describe_variable(&l->plan.layers[i], v, s->names[at], &s->variables[at]);
-            for (const char *c = s->names[at]; *c != '\0'; c++)
-                hash = tutti_random_hash(hash, (unsigned char)*c, at, 0);
-            hash = tutti_random_hash(hash, l->places[at].elements, at, 1);
-        }
-    s->model = (struct tutti_checkpoint_model){.name = t->params.model->name,
-                                               .hash = hash,
-                                               .variables = s->variables,
-                                               .variable_count = count};
-    return 0;
+    return status == 0 && s->pieces == NULL ? tutti_nomem(err) : status;
 }
 
 /* ---- who saves what -------------------------------------------------------------------------- */
@@ -311,7 +271,7 @@ static int choose(struct tutti_trainer *t, double sums[TUTTI_TRAINER_SUMS], stru
 {
     struct search search = {.trainer = t};
     const struct tutti_checkpoint_source source = {
-        .model = &t->saving->model, .verify = true, .note = note_damage, .context = &search};
+        .model = &t->saving->saved.model, .verify = true, .note = note_damage, .context = &search};
     struct tutti_checkpoint *c = NULL;
     uint64_t incarnation = 0;
     int status = 0;
@@ -336,7 +296,7 @@ static int choose(struct tutti_trainer *t, double sums[TUTTI_TRAINER_SUMS], stru
 static int open_chosen(struct tutti_trainer *t, const double sums[TUTTI_TRAINER_SUMS],
                        struct tutti_err *err)
 {
-    const struct tutti_checkpoint_source source = {.model = &t->saving->model};
+    const struct tutti_checkpoint_source source = {.model = &t->saving->saved.model};
     const struct tutti_checkpoint_id id = {(uint64_t)sums[1], (uint64_t)sums[2]};
     char path[TUTTI_CHECKPOINT_PATH_BYTES];
     struct tutti_checkpoint *c = NULL;
@@ -382,7 +342,7 @@ static int open_savers(struct tutti_trainer *t, struct tutti_err *err)
                                                     .is_chief = rank == 0,
                                                     .keep = t->params.keep,
                                                     .strategy = t->strategy.name,
-                                                    .model = &s->model,
+                                                    .model = &s->saved.model,
                                                     .slots = s->slots,
                                                     .slot_count = s->slot_count};
 
@@ -557,8 +517,7 @@ void tutti_saving_close(struct tutti_trainer *t)
     for (uint32_t i = 0; t->replicas != NULL && i < t->own_count; i++)
         if (t->replicas[t->first_rank + i] != NULL)
             (void)tutti_saver_close(t->replicas[t->first_rank + i]->saver, &err);
-    free(s->variables);
-    free(s->names);
+    tutti_saved_model_done(&s->saved);
     free(s->pieces);
     free(s);
     t->saving = NULL;
