@@ -1,0 +1,171 @@
+/* Who comes and goes, and what those that train say; see lead.h. */
+#include "runtime/servers/lead_inside.h"
+
+#include <assert.h>
+
+/* ---- who comes and goes ---------------------------------------------------------------------- */
+
+static void joined(struct tutti_lead *l, uint32_t member)
+{
+    l->moved_s = l->now_s;
+    l->lost_s[member] = l->now_s;
+    tutti_lead_supervise(l,
+                         &(struct tutti_coord_event){.kind = TUTTI_EVENT_JOINED, .member = member});
+}
+
+static void lost(struct tutti_lead *l, uint32_t member)
+{
+    if (!lead_is_present(l, member))
+        return;
+    l->moved_s = l->now_s;
+    l->lost_s[member] = l->now_s;
+    tutti_lead_tell_supervisor(l, TUTTI_EVENT_LOST, member, 0);
+}
+
+void tutti_lead_trainer_joined(struct tutti_lead *l, uint32_t trainer)
+{
+    assert(trainer < l->trainer_count);
+    tutti_lead_trainer_lost(l, trainer);
+    joined(l, trainer);
+}
+
+/* What still comes of it is dropped. */
+static void end_generation(struct tutti_lead *l)
+{
+    tutti_lead_end_training(l);
+    l->generation++;
+}
+
+/* Without the chief nothing goes on, and what was done since the last checkpoint is lost; without
+ * another worker the rest does. */
+void tutti_lead_trainer_lost(struct tutti_lead *l, uint32_t trainer)
+{
+    if (!lead_is_present(l, trainer))
+        return;
+    if (trainer == LEAD_CHIEF)
+        end_generation(l);
+    else if (l->training != NULL)
+        tutti_lead_train(
+            l, &(struct tutti_coord_event){
+                   .kind = TUTTI_EVENT_LOST,
+                   .member = lead_worker_of(l, trainer),
+                   .incarnation = tutti_coordinator_member(l->training, lead_worker_of(l, trainer))
+                                      ->incarnation});
+    lost(l, trainer);
+}
+
+void tutti_lead_server_joined(struct tutti_lead *l, uint32_t server)
+{
+    assert(server < l->params.server_count);
+    tutti_lead_server_lost(l, server);
+    joined(l, l->trainer_count + server);
+}
+
+void tutti_lead_server_lost(struct tutti_lead *l, uint32_t server)
+{
+    if (!lead_is_present(l, l->trainer_count + server))
+        return;
+    end_generation(l);
+    lost(l, l->trainer_count + server);
+}
+
+/* ---- what they say --------------------------------------------------------------------------- */
+
+/* Of this generation, and while something is trained. */
+static bool is_current(struct tutti_lead *l, uint32_t trainer, const struct tutti_server_head *head)
+{
+    if (lead_is_worker(l, trainer) && l->training != NULL && head->generation == l->generation)
+        return true;
+    l->result.dropped_late++;
+    return false;
+}
+
+static struct tutti_coord_event event_of(const struct tutti_lead *l, uint32_t trainer,
+                                         const struct tutti_server_head *head,
+                                         enum tutti_coord_event_kind kind)
+{
+    return (struct tutti_coord_event){.kind = kind,
+                                      .member = lead_worker_of(l, trainer),
+                                      .incarnation = head->incarnation,
+                                      .episode = head->episode};
+}
+
+void tutti_lead_pulled(struct tutti_lead *l, uint32_t trainer, const struct tutti_server_head *head)
+{
+    const struct tutti_coord_event event = event_of(l, trainer, head, TUTTI_EVENT_PULLED);
+
+    if (l->training != NULL && head->generation == l->generation && !l->params.synchronous)
+        tutti_lead_train(l, &event);
+}
+
+void tutti_lead_done(struct tutti_lead *l, uint32_t trainer, const struct tutti_server_head *head,
+                     const struct tutti_server_report *report)
+{
+    const struct tutti_coord_event event = event_of(l, trainer, head, TUTTI_EVENT_DONE);
+
+    if (!is_current(l, trainer, head))
+        return;
+    l->reports[event.member] = *report;
+    tutti_lead_train(l, &event);
+}
+
+void tutti_lead_set_up(struct tutti_lead *l, uint32_t trainer, const struct tutti_server_head *head)
+{
+    const struct tutti_coord_member *chief = tutti_coordinator_member(l->supervisor, LEAD_CHIEF);
+
+    l->moved_s = l->now_s;
+    if (trainer != LEAD_CHIEF || head->generation != l->generation || l->training != NULL ||
+        chief->state != TUTTI_MEMBER_WORKING || head->episode != chief->episode) {
+        l->result.dropped_late++;
+        return;
+    }
+    l->step = l->saved_steps = head->step;
+    if (tutti_lead_begin_training(l, &l->failure) < 0) {
+        l->failed = true;
+        return;
+    }
+    tutti_lead_tell_supervisor(l, TUTTI_EVENT_DONE, LEAD_CHIEF, 0);
+    if (l->step > 0) /* of a checkpoint that this server has not seen written */
+        tutti_lead_tell_supervisor(l, TUTTI_EVENT_PROGRESS, LEAD_CHIEF, l->step);
+}
+
+void tutti_lead_saved(struct tutti_lead *l, uint32_t trainer, const struct tutti_server_head *head)
+{
+    const struct tutti_coord_event event = {
+        .kind = TUTTI_EVENT_SAVED,
+        .member = trainer,
+        .incarnation = tutti_coordinator_member(l->supervisor, trainer)->incarnation,
+        .episode = head->episode,
+        .number = head->step};
+
+    l->moved_s = l->now_s;
+    if (head->generation != l->generation) {
+        l->result.dropped_late++;
+        return;
+    }
+    tutti_lead_supervise(l, &event);
+    if (l->stopping && !l->over)
+        tutti_lead_stop(l);
+}
+
+void tutti_lead_save_due(struct tutti_lead *l)
+{
+    if (l->training != NULL)
+        tutti_lead_supervise(l, &(struct tutti_coord_event){.kind = TUTTI_EVENT_SAVE_DUE});
+}
+
+/* Once what there is is saved: nobody is started any more, and all are told that it is over. */
+void tutti_lead_stop(struct tutti_lead *l)
+{
+    struct tutti_server_head head = {.generation = l->generation, .step = l->step};
+
+    l->stopping = true;
+    if (l->training != NULL && tutti_coordinator_saved(l->supervisor) < l->step)
+        tutti_lead_save_due(l);
+    if (l->over || tutti_coordinator_saved(l->supervisor) < l->step)
+        return;
+    l->stopped = l->step < l->params.steps;
+    for (uint32_t t = 0; t < l->trainer_count; t++)
+        if (lead_is_present(l, t))
+            tutti_lead_finish(l, t, &head);
+}
