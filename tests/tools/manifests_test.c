@@ -263,8 +263,8 @@ static bool has_said(const struct pod *pod, const char *what)
     return found;
 }
 
-/* A chief, a worker and an evaluator. The worker is killed: the Job starts it again, the chief waits
- * for it. The worker is told to end: both save, end, and are started again. */
+/* A chief, a worker and an evaluator. The worker is killed: the Job starts it again, the chief
+ * waits for it. The worker is told to end: both save, end, and are started again. */
 TEST(pods_of_a_job_train_and_those_that_restart_rejoin)
 {
     char command[512];
