@@ -17,6 +17,14 @@ struct tutti_err;
 
 /* ---- servers --------------------------------------------------------------------------------- */
 
+/* A worker or a server that is lost, or comes: for the first time, or back. */
+struct tutti_servers_change {
+    bool is_server;
+    bool comes;
+    uint32_t index;
+    tutti_ps at_ps;
+};
+
 struct tutti_servers_opts {
     size_t size;                             /* sizeof(struct tutti_servers_opts): runtime/api.h */
     const struct tutti_coordinator_ops *ops; /* async or sync */
@@ -35,25 +43,53 @@ struct tutti_servers_opts {
     const uint32_t *pace_ppm; /* NULL, or [worker]: its computing takes so many millionths */
     double jitter; /* sigma of the logarithm of what computing takes, drawn anew each time */
     uint64_t seed;
-    tutti_ps mtbf_ps;    /* mean time until a worker is lost; 0: never */
+    tutti_ps mtbf_ps;    /* mean time until a worker is lost, or, if supervised, any; 0: never */
     tutti_ps restart_ps; /* until it is back */
     /* Relaxed consistency (staged variables of tf_cnn_benchmarks): an episode computes with the
      * weights that the one before pulled, and pulls meanwhile. They are older by an episode than
      * the staleness counted. */
     bool relaxed;
+    /* Instead of `mtbf_ps`, and in order of time: who is lost and who comes. Whose first change is
+     * to come is not there at the start; who is lost and does not come again is gone. */
+    const struct tutti_servers_change *changes;
+    uint32_t change_count;
+    /* Worker 0 is the chief of a supervisor: it sets the model up or reads the newest checkpoint
+     * and sends it to the servers, then all begin. Without it or a server nobody goes on, and steps
+     * since the checkpoint are made again. It saves every so often (0: at the end alone), by
+     * pulling all weights beside what it does, and writes them; and at the end, which is waited
+     * for. Not supervised, a server may not be lost. Updates go on while a checkpoint is pulled;
+     * what it takes to have one of a single step all the same is not modelled. */
+    bool supervised;
+    tutti_ps save_every_ps;
+    uint64_t save_bytes_per_s; /* that are written, or read; 0: takes no time */
 };
 
 enum { TUTTI_SERVERS_HOSTS_MAX = 4096, TUTTI_SERVERS_FLOWS_MAX = 1 << 14 };
 
 struct tutti_served {
     tutti_ps total_ps;
-    tutti_ps step_ps; /* mean of the global steps of the second half */
+    /* Mean of the global steps of the second half; where processes change by a list, or are
+     * supervised, of all. */
+    tutti_ps step_ps;
     uint64_t steps;
-    double gradients_per_s; /* applied, in the second half */
+    double gradients_per_s; /* applied, in that time */
     double computing;       /* the part of their time that workers compute, mean */
     double busiest_card;    /* of the time: of the network card that is most used, one way */
     uint64_t failures;
     struct tutti_coordinator_stats stats;
+    /* The parts of their time that workers wait for weights, and for gradients to be sent; for
+     * servers to take gradients after others; for the coordinator (the slowest of a synchronous
+     * step); and that they are not there. Mean. */
+    double pulling;
+    double pushing;
+    double queued;
+    double idle;
+    double away;
+    double busiest_server; /* the part of the time that servers of a host take gradients, most */
+    /* Supervised: */
+    uint64_t checkpoints;
+    uint64_t repeated_steps; /* that were made, and lost with the chief or a server */
+    tutti_ps standing_ps;    /* while nobody trained, the first set-up included */
 };
 
 /* Transfers under way share the cards of their hosts max-min fairly, as a fluid; the weights that a

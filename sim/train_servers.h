@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "runtime/api.h"
-#include "runtime/coordinator.h"
 #include "runtime/placement.h"
+#include "sim/servers.h"
 #include "sim/train.h"
 
 TUTTI_API_BEGIN
@@ -43,6 +43,18 @@ struct tutti_train_servers_ask {
     uint64_t apply_bytes_per_s; /* at which a server takes gradients; 0: at once */
     double jitter;              /* as in struct tutti_servers_opts */
     uint64_t seed;
+    uint32_t slack;         /* asynchronous, as in struct tutti_coordinator_params */
+    uint32_t staleness_max; /* likewise */
+    /* Training from its begin to its end, with losses (servers.h): so many steps; 0: as many as
+     * show its pace, with no losses and nobody who supervises. */
+    uint64_t steps;
+    const struct tutti_servers_change *changes;
+    uint32_t change_count;
+    tutti_ps mtbf_ps;
+    tutti_ps restart_ps;
+    bool supervised;
+    tutti_ps save_every_ps;
+    uint64_t save_bytes_per_s;
 };
 
 struct tutti_train_servers_answer {
@@ -63,6 +75,9 @@ struct tutti_train_servers_answer {
     double staleness;        /* updates between reading weights and updating them, mean */
     uint64_t applied;        /* while it was simulated: gradients, and */
     uint64_t dropped;        /* those left aside as stale or late */
+    double updates_per_s;    /* of the global step: steps, or gradients that are applied */
+    /* All that virtual time says, statistics of staleness and waits by cause among them. */
+    struct tutti_served served;
 };
 
 /* Weights and gradients are of 32 bits; of embeddings rows are moved, those that a batch touches.

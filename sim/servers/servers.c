@@ -1,233 +1,11 @@
 /* Parameter servers in virtual time: one loop over what ends next. */
-#include "sim/servers.h"
-
 #include <assert.h>
 #include <math.h>
 
 #include "runtime/arena.h"
-#include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
-#include "sim/servers/sharing.h"
-
-enum phase { AWAY, IDLE, PULLING, PULLED, COMPUTING, PUSHING, PUSHED };
-
-struct worker {
-    enum phase phase;
-    tutti_ps end_ps;   /* of a phase that takes a known time; INT64_MAX: it waits for transfers */
-    tutti_ps begin_ps; /* of the episode; COMPUTING: of that */
-    bool has_weights;  /* of an episode before */
-    tutti_ps lost_ps;  /* when it is lost; AWAY: when it is back */
-    tutti_ps computed_ps;
-    uint32_t transfers; /* under way, counted when one has ended */
-};
-
-struct servers {
-    struct tutti_servers_opts opts;
-    struct tutti_coordinator *coordinator;
-    struct cards cards;
-    struct worker *worker;
-    uint64_t *host_bytes;   /* [host]: what its servers keep */
-    tutti_ps *host_free_ps; /* [host]: when its servers have taken all gradients so far */
-    bool changed;           /* transfers began or ended: rates are to be shared anew */
-    bool finished;
-    tutti_ps now_ps;
-    tutti_ps half_ps; /* when half of the steps were done; 0: not yet */
-    uint64_t half_step;
-    uint64_t half_applied;
-    uint64_t failures;
-    struct tutti_random random;
-};
-
-static uint32_t worker_count(const struct servers *s)
-{
-    return s->opts.params.member_count;
-}
-
-static uint32_t host_of(const struct servers *s, uint32_t worker)
-{
-    return s->opts.worker_host == NULL ? worker : s->opts.worker_host[worker];
-}
-
-static tutti_ps time_of(uint64_t bytes, uint64_t bytes_per_s)
-{
-    return bytes_per_s == 0 ? 0 : tutti_wire_ps(bytes, bytes_per_s);
-}
-
-static void feed(struct servers *s, enum tutti_coord_event_kind kind, uint32_t worker);
-
-/* ---- a worker's episode ---------------------------------------------------------------------- */
-
-static double normal(struct servers *s)
-{
-    double a = 1 - tutti_random_unit(&s->random);
-    double b = tutti_random_unit(&s->random);
-
-    return sqrt(-2 * log(a)) * cos(2 * acos(-1.0) * b); /* Box & Muller 1958 */
-}
-
-static tutti_ps compute_ps(struct servers *s, uint32_t worker)
-{
-    double factor = s->opts.pace_ppm == NULL ? 1 : s->opts.pace_ppm[worker] / 1e6;
-
-    if (s->opts.jitter > 0)
-        factor *= exp(s->opts.jitter * normal(s) - s->opts.jitter * s->opts.jitter / 2);
-    return (tutti_ps)llround((double)s->opts.compute_ps * factor);
-}
-
-/* Pull or push: with servers elsewhere by transfers, with those on the same host by itself. */
-static void transfer(struct servers *s, uint32_t worker, enum phase phase)
-{
-    struct worker *w = &s->worker[worker];
-    uint32_t home = host_of(s, worker);
-    uint32_t before = s->cards.flow_count;
-
-    for (uint32_t host = 0; host < s->opts.host_count; host++) {
-        if (s->host_bytes[host] == 0 || host == home)
-            continue;
-        if (phase == PULLING)
-            tutti_cards_add(&s->cards, worker, host, home, s->host_bytes[host]);
-        else
-            tutti_cards_add(&s->cards, worker, home, host, s->host_bytes[host]);
-    }
-    w->phase = phase;
-    w->end_ps = INT64_MAX;
-    s->changed = true;
-    if (s->cards.flow_count == before) { /* all on its own host */
-        w->phase = phase == PULLING ? PULLED : PUSHED;
-        w->end_ps = s->now_ps + s->opts.latency_ps +
-                    time_of(s->host_bytes[home], s->opts.local_bytes_per_s);
-    }
-}
-
-/* Its gradient is at the servers, which take one after another. */
-static tutti_ps taken_ps(struct servers *s)
-{
-    tutti_ps end = s->now_ps;
-
-    for (uint32_t host = 0; s->opts.apply_bytes_per_s > 0 && host < s->opts.host_count; host++) {
-        tutti_ps *free_ps = &s->host_free_ps[host];
-
-        if (s->host_bytes[host] == 0)
-            continue;
-        *free_ps = *free_ps > s->now_ps ? *free_ps : s->now_ps;
-        *free_ps += time_of(s->host_bytes[host], s->opts.apply_bytes_per_s);
-        end = *free_ps > end ? *free_ps : end;
-    }
-    return end;
-}
-
-/* A phase that takes a known time has ended. */
-static void go_on(struct servers *s, uint32_t worker)
-{
-    struct worker *w = &s->worker[worker];
-    tutti_ps duration_ps;
-
-    switch (w->phase) {
-    case PULLED:
-        w->phase = COMPUTING;
-        duration_ps = compute_ps(s, worker);
-        if (!s->opts.relaxed || !w->has_weights)
-            w->begin_ps = s->now_ps;
-        else if (w->begin_ps + duration_ps < s->now_ps)
-            w->begin_ps = s->now_ps - duration_ps; /* it was done before the pull was */
-        w->has_weights = true;
-        w->end_ps = w->begin_ps + duration_ps;
-        break;
-    case COMPUTING:
-        w->computed_ps += w->end_ps - w->begin_ps;
-        transfer(s, worker, PUSHING);
-        break;
-    case PUSHED:
-        w->phase = PUSHING; /* the servers are at it */
-        w->end_ps = taken_ps(s);
-        break;
-    default:
-        assert(w->phase == PUSHING);
-        w->phase = IDLE;
-        w->end_ps = INT64_MAX;
-        feed(s, TUTTI_EVENT_DONE, worker);
-        break;
-    }
-}
-
-static void stop(struct servers *s, uint32_t worker, enum phase phase)
-{
-    struct worker *w = &s->worker[worker];
-
-    if (w->phase == COMPUTING)
-        w->computed_ps += s->now_ps - w->begin_ps;
-    tutti_cards_drop(&s->cards, worker);
-    s->changed = true;
-    w->phase = phase;
-    w->end_ps = INT64_MAX;
-}
-
-/* ---- the coordinator --------------------------------------------------------------------------
- */
-
-static void note_half(struct servers *s, uint64_t step)
-{
-    if (s->half_ps == 0 && step >= s->opts.params.first_step +
-                                       (s->opts.params.last_step - s->opts.params.first_step) / 2) {
-        s->half_ps = s->now_ps;
-        s->half_step = step;
-        s->half_applied = tutti_coordinator_stats(s->coordinator)->applied;
-    }
-}
-
-static void feed(struct servers *s, enum tutti_coord_event_kind kind, uint32_t worker)
-{
-    const struct tutti_coord_member *member = tutti_coordinator_member(s->coordinator, worker);
-    struct tutti_coord_event event = {kind, worker, member->incarnation, member->episode, 0};
-    uint32_t count;
-    const struct tutti_coord_action *action =
-        tutti_coordinator_event(s->coordinator, &event, &count);
-
-    for (uint32_t i = 0; i < count; i++, action++)
-        switch (action->kind) {
-        case TUTTI_ACTION_START:
-            s->worker[action->member].begin_ps = s->now_ps;
-            transfer(s, action->member, PULLING);
-            break;
-        case TUTTI_ACTION_ABORT:
-            stop(s, action->member, IDLE);
-            break;
-        case TUTTI_ACTION_FINISH:
-            s->finished = true;
-            break;
-        default:
-            break;
-        }
-    note_half(s, tutti_coordinator_step(s->coordinator));
-}
-
-static tutti_ps life_ps(struct servers *s)
-{
-    double life;
-
-    if (s->opts.mtbf_ps == 0)
-        return INT64_MAX;
-    life = -log(1 - tutti_random_unit(&s->random)) * (double)s->opts.mtbf_ps;
-    return life < 4e18 ? s->now_ps + (tutti_ps)life + 1 : INT64_MAX;
-}
-
-static void fail(struct servers *s, uint32_t worker)
-{
-    struct worker *w = &s->worker[worker];
-
-    if (w->phase == AWAY) {
-        w->phase = IDLE;
-        w->lost_ps = life_ps(s);
-        feed(s, TUTTI_EVENT_JOINED, worker);
-        return;
-    }
-    s->failures++;
-    stop(s, worker, AWAY);
-    w->has_weights = false;
-    w->lost_ps = s->now_ps + s->opts.restart_ps;
-    feed(s, TUTTI_EVENT_LOST, worker);
-}
+#include "sim/servers/play.h"
 
 /* ---- the loop ---------------------------------------------------------------------------------
  */
@@ -238,71 +16,66 @@ static tutti_ps next_ps(const struct servers *s)
     tutti_ps next = tutti_cards_next(&s->cards);
 
     next = next == INT64_MAX ? next : s->now_ps + next;
-    for (uint32_t i = 0; i < worker_count(s); i++) {
-        const struct worker *w = &s->worker[i];
-
-        next = w->end_ps < next ? w->end_ps : next;
-        next = w->lost_ps < next ? w->lost_ps : next;
-    }
-    return next;
-}
-
-/* Of a worker whose transfers have all ended, the latency is left. */
-static void end_transfers(struct servers *s)
-{
-    for (uint32_t i = 0; i < worker_count(s); i++)
-        s->worker[i].transfers = 0;
-    for (uint32_t i = 0; i < s->cards.flow_count; i++)
-        s->worker[s->cards.flow[i].worker].transfers += s->cards.flow[i].left_bytes > 0;
-    for (uint32_t i = 0; i < worker_count(s); i++) {
-        struct worker *w = &s->worker[i];
-
-        if (w->end_ps != INT64_MAX || w->transfers > 0 ||
-            (w->phase != PULLING && w->phase != PUSHING))
-            continue;
-        tutti_cards_drop(&s->cards, i);
-        w->phase = w->phase == PULLING ? PULLED : PUSHED;
-        w->end_ps = s->now_ps + s->opts.latency_ps;
-    }
+    for (uint32_t i = 0; i <= servers_saver(s); i++)
+        next = s->worker[i].end_ps < next ? s->worker[i].end_ps : next;
+    for (uint32_t i = 0; i < servers_processes(s); i++)
+        next = s->process[i].change_ps < next ? s->process[i].change_ps : next;
+    return s->save_ps < next ? s->save_ps : next;
 }
 
 /* All that happens at the same time; a worker goes on by one phase. */
 static void happen(struct servers *s)
 {
-    for (uint32_t i = 0; i < worker_count(s) && !s->finished; i++) {
-        if (s->worker[i].end_ps <= s->now_ps)
-            go_on(s, i);
-        if (s->worker[i].lost_ps <= s->now_ps && !s->finished)
-            fail(s, i);
+    uint32_t workers = servers_workers(s);
+
+    for (uint32_t i = 0; i < servers_processes(s) + 1 && !s->finished && s->status == 0; i++) {
+        /* workers, the saver, servers */
+        if (i <= workers && s->worker[i].end_ps <= s->now_ps)
+            tutti_served_go_on(s, i);
+        if (i != workers && !s->finished && s->status == 0)
+            tutti_served_change(s, i < workers ? i : i - 1);
     }
+    if (!s->finished && s->status == 0)
+        tutti_served_save_due(s);
+}
+
+/* Who is waited for where nothing is under way and nobody is to come. */
+static int stand_still(const struct servers *s, struct tutti_err *err)
+{
+    uint64_t step = tutti_served_step(s);
+
+    for (uint32_t i = servers_processes(s); i-- > 0;)
+        if (!s->process[i].is_present) {
+            bool is_worker = i < servers_workers(s);
+
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "training stands still at step %llu: %s %u is lost, and does not "
+                              "come back",
+                              (unsigned long long)step, is_worker ? "worker" : "server",
+                              is_worker ? i : i - servers_workers(s));
+        }
+    return tutti_fail(err, TUTTI_ECHECK, "nobody goes on at step %llu", (unsigned long long)step);
 }
 
 static int run(struct servers *s, struct tutti_err *err)
 {
-    for (uint32_t i = 0; i < worker_count(s); i++) {
-        s->worker[i].phase = IDLE;
-        s->worker[i].end_ps = INT64_MAX;
-        s->worker[i].lost_ps = life_ps(s);
-    }
-    for (uint32_t i = 0; i < worker_count(s); i++)
-        feed(s, TUTTI_EVENT_JOINED, i);
-    while (!s->finished) {
+    tutti_served_begin(s);
+    while (!s->finished && s->status == 0) {
         tutti_ps next;
 
         if (s->changed)
             tutti_cards_share(&s->cards);
         next = next_ps(s);
         if (next == INT64_MAX)
-            return tutti_fail(err, TUTTI_ECHECK, "nobody goes on at step %llu",
-                              (unsigned long long)tutti_coordinator_step(s->coordinator));
+            return stand_still(s, err);
         assert(next >= s->now_ps); /* time never runs back */
         s->changed = tutti_cards_advance(&s->cards, next - s->now_ps);
         s->now_ps = next;
         if (s->changed)
-            end_transfers(s);
+            tutti_served_end_transfers(s);
         happen(s);
     }
-    return 0;
+    return s->status;
 }
 
 static int check(const struct tutti_servers_opts *opts, struct tutti_err *err)
@@ -330,48 +103,107 @@ static int check(const struct tutti_servers_opts *opts, struct tutti_err *err)
     return 0;
 }
 
+static int check_changes(const struct tutti_servers_opts *opts, struct tutti_err *err)
+{
+    if (opts->change_count > 0 && opts->mtbf_ps > 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "losses are drawn, and listed as well ('%u' changes; one of both)",
+                          opts->change_count);
+    for (uint32_t i = 0; i < opts->change_count; i++) {
+        const struct tutti_servers_change *c = &opts->changes[i];
+        uint32_t count = c->is_server ? opts->server_count : opts->params.member_count;
+
+        if (c->index >= count)
+            return tutti_fail(err, TUTTI_EINVAL, "%s '%u' is lost, or comes, of %u (0 to %u)",
+                              c->is_server ? "server" : "worker", c->index, count, count - 1);
+        if (c->at_ps < 0 || (i > 0 && c->at_ps < c[-1].at_ps))
+            return tutti_fail(err, TUTTI_EINVAL, "losses are not in the order of time");
+        if (c->is_server && !opts->supervised)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "server '%u' is lost, and there is no checkpoint to go back to "
+                              "(supervised: there is)",
+                              c->index);
+    }
+    return 0;
+}
+
 static int set_up(struct servers *s, struct tutti_arena *arena, struct tutti_err *err)
 {
-    uint32_t workers = worker_count(s);
+    uint32_t workers = servers_workers(s);
 
-    s->worker = tutti_arena_take(arena, workers, sizeof(*s->worker));
+    s->worker = tutti_arena_take(arena, workers + 1, sizeof(*s->worker));
+    s->process = tutti_arena_take(arena, servers_processes(s), sizeof(*s->process));
+    s->host_busy_ps = tutti_arena_take(arena, s->opts.host_count, sizeof(*s->host_busy_ps));
     s->host_bytes = tutti_arena_take(arena, s->opts.host_count, sizeof(*s->host_bytes));
     s->host_free_ps = tutti_arena_take(arena, s->opts.host_count, sizeof(*s->host_free_ps));
-    if (s->worker == NULL || s->host_bytes == NULL || s->host_free_ps == NULL ||
+    if (s->worker == NULL || s->process == NULL || s->host_busy_ps == NULL ||
+        s->host_bytes == NULL || s->host_free_ps == NULL ||
         tutti_cards_init(&s->cards, arena, s->opts.host_count, s->opts.host_bytes_per_s,
-                         workers * s->opts.server_count) < 0)
+                         (workers + 1) * s->opts.server_count) < 0)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < s->opts.server_count; i++)
         s->host_bytes[s->opts.server_host == NULL ? workers + i : s->opts.server_host[i]] +=
             s->opts.server_bytes[i];
+    for (uint32_t i = 0; i < s->opts.server_count; i++)
+        s->bytes = tutti_plus(s->bytes, s->opts.server_bytes[i]);
     tutti_random_seed(&s->random, s->opts.seed);
-    return tutti_coordinator_new(s->opts.ops, &s->opts.params, &s->coordinator, err);
+    return tutti_served_lead(s, err);
 }
 
-static void tell(const struct servers *s, struct tutti_served *ret)
+/* The part of their time that workers were in the phases from one to another, mean. */
+static double part_of(const struct servers *s, enum phase first, enum phase last)
 {
-    const struct tutti_coordinator_stats *stats = tutti_coordinator_stats(s->coordinator);
-    uint64_t step = tutti_coordinator_step(s->coordinator);
+    double sum = 0;
+
+    for (uint32_t i = 0; i < servers_workers(s); i++)
+        for (enum phase phase = first; phase <= last; phase++)
+            sum += (double)s->worker[i].spent_ps[phase];
+    return sum / (double)(s->now_ps > 0 ? s->now_ps : 1) / servers_workers(s);
+}
+
+static void tell_waits(struct servers *s, struct tutti_served *ret)
+{
+    for (uint32_t i = 0; i < servers_workers(s); i++) /* what is under way */
+        tutti_served_turn(s, i, s->worker[i].phase, s->worker[i].end_ps);
+    ret->pulling = part_of(s, PULLING, PULLED);
+    ret->pushing = part_of(s, PUSHING, PUSHED);
+    ret->queued = part_of(s, TAKEN, TAKEN);
+    ret->idle = part_of(s, IDLE, IDLE) + part_of(s, READING, SET);
+    ret->away = part_of(s, AWAY, AWAY);
+    for (uint32_t i = 0; i < s->opts.host_count; i++)
+        ret->busiest_server =
+            fmax(ret->busiest_server,
+                 (double)s->host_busy_ps[i] / (double)(s->now_ps > 0 ? s->now_ps : 1));
+}
+
+static void tell(struct servers *s, struct tutti_served *ret)
+{
+    struct tutti_coordinator_stats stats = tutti_served_stats(s);
+    uint64_t step = tutti_served_step(s);
+    uint64_t first = s->half_ps > 0 ? s->half_step : s->opts.params.first_step;
     double total = (double)(s->now_ps > 0 ? s->now_ps : 1);
     double half = (double)(s->now_ps - s->half_ps);
     double computed = 0;
     double most = 0;
 
-    for (uint32_t i = 0; i < worker_count(s); i++)
+    for (uint32_t i = 0; i < servers_workers(s); i++)
         computed += (double)s->worker[i].computed_ps;
     for (uint32_t i = 0; i < 2 * s->opts.host_count; i++)
         most = fmax(most, s->cards.used_bytes[i]);
     *ret = (struct tutti_served){
         .total_ps = s->now_ps,
-        .step_ps =
-            step > s->half_step ? (tutti_ps)llround(half / (double)(step - s->half_step)) : 0,
+        .step_ps = step > first ? (tutti_ps)llround(half / (double)(step - first)) : 0,
         .steps = step - s->opts.params.first_step,
-        .gradients_per_s = half > 0 ? (double)(stats->applied - s->half_applied) * 1e12 / half : 0,
-        .computing = computed / total / worker_count(s),
+        .gradients_per_s = half > 0 ? (double)(stats.applied - s->half_applied) * 1e12 / half : 0,
+        .computing = computed / total / servers_workers(s),
         .busiest_card = most / ((double)s->opts.host_bytes_per_s * total / 1e12),
         .failures = s->failures,
-        .stats = *stats,
+        .stats = stats,
+        .checkpoints = s->checkpoints,
+        .repeated_steps = s->repeated,
+        .standing_ps = s->standing_ps,
     };
+    tell_waits(s, ret);
 }
 
 int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_served *ret,
@@ -384,6 +216,8 @@ int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_serve
 
     if (status == 0)
         status = check(&s.opts, err);
+    if (status == 0)
+        status = check_changes(&s.opts, err);
     if (status < 0)
         return status;
     arena = tutti_arena_new();
@@ -393,6 +227,7 @@ int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_serve
     if (status == 0)
         tell(&s, ret);
     tutti_coordinator_free(s.coordinator);
+    tutti_coordinator_free(s.supervisor);
     tutti_arena_free(arena);
     return status;
 }
@@ -419,15 +254,16 @@ int tutti_servers_exchange(const struct tutti_servers_opts *opts, tutti_ps *ret_
 
         for (uint32_t i = 0; i < s.opts.host_count; i++)
             all = tutti_plus(all, s.host_bytes[i]);
-        for (uint32_t i = 0; i < worker_count(&s); i++)
-            workers += host_of(&s, i) == host;
+        for (uint32_t i = 0; i < servers_workers(&s); i++)
+            workers += (s.opts.worker_host == NULL ? i : s.opts.worker_host[i]) == host;
         bytes = tutti_plus(tutti_times(workers, all - s.host_bytes[host]),
-                           tutti_times(worker_count(&s) - workers, s.host_bytes[host]));
+                           tutti_times(servers_workers(&s) - workers, s.host_bytes[host]));
         most = bytes > most ? bytes : most;
     }
     if (status == 0)
         *ret_ps = tutti_wire_ps(most, s.opts.host_bytes_per_s);
     tutti_coordinator_free(s.coordinator);
+    tutti_coordinator_free(s.supervisor);
     tutti_arena_free(arena);
     return status;
 }

@@ -15,7 +15,13 @@
 
 /* Global steps that are simulated, and rounds of asynchronous workers: as many as cost next to
  * nothing, since each of the transfers under way is looked at whenever one begins or ends. */
-enum { STEPS_MIN = 24, STEPS_MAX = 200, LOOKS_MAX = 50000000, WEIGHT_BYTES = 4 };
+enum {
+    STEPS_MIN = 24,
+    STEPS_MAX = 200,
+    LOOKS_MAX = 50000000,
+    LASTING_LOOKS_MAX = 500000000, /* of training from begin to end: some seconds */
+    WEIGHT_BYTES = 4
+};
 
 struct job {
     struct tutti_train_servers_ask ask;
@@ -254,21 +260,36 @@ static void time_episode(struct job *j)
         j->compute_ps += j->t.input_ps;
 }
 
-static struct tutti_servers_opts opts_of(const struct job *j,
-                                         const struct tutti_coordinator_ops *ops)
+/* Whether training is simulated from its begin to its end. */
+static bool lasts(const struct job *j)
+{
+    return j->ask.supervised || j->ask.change_count > 0 || j->ask.mtbf_ps > 0;
+}
+
+static uint64_t looks_of(const struct job *j)
 {
     uint64_t looks =
         tutti_times(tutti_times(j->ask.worker_count, j->ask.worker_count), j->host_count);
-    uint64_t steps = LOOKS_MAX / (looks > 0 ? looks : 1);
+
+    return looks > 0 ? looks : 1;
+}
+
+static struct tutti_servers_opts opts_of(const struct job *j,
+                                         const struct tutti_coordinator_ops *ops)
+{
+    uint64_t steps = LOOKS_MAX / looks_of(j);
 
     steps = steps < STEPS_MIN ? STEPS_MIN : steps > STEPS_MAX ? STEPS_MAX : steps;
-
+    if (lasts(j))
+        steps = j->ask.steps;
     return (struct tutti_servers_opts){
         .size = sizeof(struct tutti_servers_opts),
         .ops = ops,
         .params = {.size = sizeof(struct tutti_coordinator_params),
                    .member_count = j->ask.worker_count,
                    .last_step = j->ask.synchronous ? steps : steps * j->ask.worker_count,
+                   .slack = j->ask.slack,
+                   .staleness_max = j->ask.staleness_max,
                    .aggregate = j->ask.aggregate,
                    .late = j->ask.late},
         .host_count = j->host_count,
@@ -285,6 +306,13 @@ static struct tutti_servers_opts opts_of(const struct job *j,
         .jitter = j->ask.jitter,
         .seed = j->ask.seed,
         .relaxed = j->ask.relaxed,
+        .mtbf_ps = j->ask.mtbf_ps,
+        .restart_ps = j->ask.restart_ps,
+        .changes = j->ask.changes,
+        .change_count = j->ask.change_count,
+        .supervised = j->ask.supervised,
+        .save_every_ps = j->ask.save_every_ps,
+        .save_bytes_per_s = j->ask.save_bytes_per_s,
     };
 }
 
@@ -313,6 +341,18 @@ static void find_busiest(struct job *j)
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+/* What workers that are lost keep others from, and themselves. */
+static void say_losses(const struct job *j, struct tutti_train_answer *a)
+{
+    const struct tutti_served *s = &j->answer.served;
+
+    (void)snprintf(a->limited_by, sizeof(a->limited_by),
+                   "losses (%.0f %% of the workers' time they are away, or wait for who is), the "
+                   "workers' devices (%.0f %%), servers and network (%.0f %%)",
+                   100 * (s->away + s->idle), 100 * s->computing,
+                   100 * (s->pulling + s->pushing + s->queued));
+}
+
 static void say_limit(const struct job *j, struct tutti_train_answer *a)
 {
     const struct tutti_train_split *s = &a->split;
@@ -322,7 +362,10 @@ static void say_limit(const struct job *j, struct tutti_train_answer *a)
     if (j->answer.busiest_card > 0.005)
         (void)snprintf(card, sizeof(card), ", the card of host %u is busy %.0f %%",
                        j->answer.busiest_host, 100 * j->answer.busiest_card);
-    if (s->input_ps > 0 && s->input_ps >= s->reduce_ps)
+    if (lasts(j) && j->answer.served.failures > 0 &&
+        j->answer.served.away + j->answer.served.idle > 0.1)
+        say_losses(j, a);
+    else if (s->input_ps > 0 && s->input_ps >= s->reduce_ps)
         (void)snprintf(a->limited_by, sizeof(a->limited_by),
                        "the input pipeline of the hosts (%.0f %% of the step is spent waiting)",
                        100 * (double)s->input_ps / step);
@@ -346,11 +389,14 @@ static void fill_step(struct job *j, const struct tutti_served *served)
     uint64_t gradients =
         j->ask.synchronous && j->ask.aggregate > 0 ? j->ask.aggregate : j->ask.worker_count;
     /* Each worker computes once a step, as long as there are enough of them. */
-    bool steady = j->ask.jitter <= 0 && j->pace_ppm == NULL && gradients <= j->ask.worker_count;
+    bool steady = j->ask.jitter <= 0 && j->pace_ppm == NULL && gradients <= j->ask.worker_count &&
+                  !lasts(j) && j->ask.slack == 0 && j->ask.staleness_max == 0;
 
     a->samples = batch * gradients;
     a->step_ps = served->step_ps;
-    if (!j->ask.synchronous)
+    if (lasts(j)) /* what is made again takes time, and is no step */
+        a->step_ps = served->total_ps / (tutti_ps)j->ask.steps;
+    else if (!j->ask.synchronous)
         a->step_ps = (tutti_ps)llround((double)gradients / served->gradients_per_s * 1e12);
     a->split.compute_ps =
         steady ? j->compute_ps : (tutti_ps)llround(served->computing * (double)a->step_ps);
@@ -369,6 +415,8 @@ static void fill_step(struct job *j, const struct tutti_served *served)
     a->reduced_bytes = j->answer.bytes;
     j->answer.gradients_per_s =
         a->step_ps > 0 ? (double)gradients / ((double)a->step_ps / 1e12) : 0;
+    j->answer.updates_per_s =
+        j->answer.gradients_per_s / (j->ask.synchronous ? (double)gradients : 1);
 }
 
 static int play(struct job *j, struct tutti_err *err)
@@ -395,6 +443,7 @@ static int play(struct job *j, struct tutti_err *err)
         served.busiest_card = (double)exchange_ps / (double)served.step_ps;
     }
     j->answer.busiest_card = served.busiest_card;
+    j->answer.served = served;
     j->answer.applied = served.stats.applied;
     j->answer.dropped = served.stats.dropped_stale + served.stats.dropped_late;
     if (j->ask.late == TUTTI_LATE_ABORTED)
@@ -417,6 +466,33 @@ static int check(const struct tutti_train_servers_ask *ask, struct tutti_err *er
         return tutti_fail(err, TUTTI_EINVAL, "%s of synchronous steps alone",
                           ask->by_variable ? "transfers variable by variable (overlap) are"
                                            : "gradients that are averaged are");
+    if (ask->synchronous && (ask->slack > 0 || ask->staleness_max > 0))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a bound on how stale gradients are is of asynchronous steps alone");
+    return 0;
+}
+
+/* Training from begin to end: how long it is must be known, and not too long. */
+static int check_length(const struct job *j, struct tutti_err *err)
+{
+    uint64_t most = LASTING_LOOKS_MAX / looks_of(j);
+
+    if (!lasts(j))
+        return 0;
+    if (j->ask.by_variable)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "losses beside transfers variable by variable (overlap) are not "
+                          "modelled");
+    if (j->ask.steps == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "losses and checkpoints are of a training of some length (so many "
+                          "steps)");
+    if (j->ask.steps > most)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%llu' steps with losses of %u workers (at most %llu are simulated one "
+                          "by one)",
+                          (unsigned long long)j->ask.steps, j->ask.worker_count,
+                          (unsigned long long)most);
     return 0;
 }
 
@@ -442,6 +518,8 @@ static int ask_all(struct job *j, struct tutti_err *err)
         status = place_servers(j, err);
     if (status == 0)
         status = check_step(j, err);
+    if (status == 0)
+        status = check_length(j, err);
     if (status == 0)
         status = pace_workers(j, err);
     if (status == 0)

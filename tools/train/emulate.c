@@ -127,7 +127,7 @@ void tutti_train_emulation_close(struct tutti_train_emulation *e)
 
 int tutti_train_emulation_refuse(const struct tutti_args *args, struct tutti_err *err)
 {
-    static const char *const options[] = {"emulate", "perturb", "scale", "calibrate"};
+    static const char *const options[] = {"emulate", "scale", "calibrate"};
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (tutti_args_given(args, options[i]))

@@ -41,7 +41,7 @@ struct tutti_trained;
         .name = "perturb", .type = TUTTI_OPTION_TEXT, .value = "WHAT=VALUE[,WHAT=VALUE]",         \
         .help =                                                                                   \
             "--emulate: links slow, latencies unequal, or ranks late by start=TIME: as 'tutti "   \
-            "predict --help' says"                                                                \
+            "predict --help' says; simulated: who is lost and who comes (lost=, comes=, mtbf=)"   \
     }
 
 struct tutti_train_emulation {

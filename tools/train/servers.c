@@ -1,15 +1,12 @@
-/* Reads and prints what `tutti train` has of parameter servers and TF_CONFIG; see servers.h. */
+/* Reads what `tutti train` has of parameter servers and TF_CONFIG; see servers.h. */
 #include "tools/train/servers.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/launch.h"
 #include "runtime/status.h"
 #include "tools/cli/files.h"
-#include "tools/cli/output.h"
 #include "topo/topo.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -95,6 +92,20 @@ static void take_tasks(struct tutti_train_servers_question *q)
     q->ask.server_host = t->server_host;
 }
 
+static void take_losses(const struct tutti_args *args, struct tutti_train_servers_question *q)
+{
+    struct tutti_train_servers_ask *ask = &q->ask;
+
+    ask->change_count = q->losses.change_count;
+    ask->mtbf_ps = q->losses.mtbf_ps;
+    ask->restart_ps = q->losses.restart_ps;
+    ask->supervised = q->losses.supervised || tutti_args_given(args, "save-secs");
+    if (tutti_args_given(args, "save-secs"))
+        ask->save_every_ps = (tutti_ps)(tutti_args_real(args, "save-secs") * 1e12);
+    if (tutti_args_given(args, "save-rate"))
+        ask->save_bytes_per_s = tutti_args_number(args, "save-rate");
+}
+
 int tutti_train_servers_read(const struct tutti_args *args, struct tutti_train_servers_question *q,
                              struct tutti_err *err)
 {
@@ -119,6 +130,10 @@ int tutti_train_servers_read(const struct tutti_args *args, struct tutti_train_s
     if (status < 0)
         return status;
     take_tasks(q);
+    status = tutti_train_losses_read(args, &q->losses, err);
+    if (status < 0)
+        return status;
+    take_losses(args, q);
     ask->apart = tutti_args_is(args, "server-hosts", "apart");
     ask->synchronous = tutti_args_given(args, "sync");
     ask->aggregate = ask->synchronous ? (uint32_t)tutti_args_number(args, "sync") : 0;
@@ -147,8 +162,8 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
                               struct tutti_err *err)
 {
     static const char *const of_servers[] = {
-        "launch",    "server-hosts", "sync",       "late",   "consistency", "placement",
-        "partition", "card-rate",    "apply-rate", "spread", "seed"};
+        "launch",    "server-hosts", "sync",   "late", "consistency", "placement", "partition",
+        "card-rate", "apply-rate",   "spread", "seed", "perturb",     "save-rate"};
     static const char *const of_others[] = {"all-reduce",  "num-packs", "bytes-per-pack", "bucket",
                                             "local-steps", "exact",     "compress",       "sparse"};
 
@@ -221,61 +236,4 @@ int tutti_train_tasks_machine(const struct tutti_train_servers_question *q, cons
     tutti_topo_free(*topo);
     *topo = made;
     return 0;
-}
-
-/* ---- printing -------------------------------------------------------------------------------- */
-
-void tutti_train_servers_print(const struct tutti_train_servers_question *q,
-                               const struct tutti_train_servers_answer *a, FILE *out)
-{
-    char card[64];
-    char number[TUTTI_NUMBER_TEXT_BYTES];
-    uint32_t r = q->ask.aggregate > 0 ? q->ask.aggregate : a->worker_count;
-
-    fprintf(out, "# servers:  %u worker%s of %u device%s, %u server%s, %u host%s", a->worker_count,
-            a->worker_count == 1 ? "" : "s", a->worker_devices, a->worker_devices == 1 ? "" : "s",
-            a->server_count, a->server_count == 1 ? "" : "s", a->host_count,
-            a->host_count == 1 ? "" : "s");
-    if (a->host_count > 1)
-        fprintf(out, " with a card of %s", tutti_print_rate(a->card_bytes_per_s, card));
-    fprintf(out, "; server %u keeps most, %.0f %% of", a->fullest_server,
-            a->bytes > 0 ? 100 * (double)a->fullest_bytes / (double)a->bytes : 0);
-    fprintf(out, " %s MB\n", tutti_number_text((double)a->bytes / 1e6, number));
-    if (q->ask.synchronous)
-        fprintf(out, "# steps:    of %u gradients from %u workers, %.1f %% of all too late for one",
-                r, a->worker_count,
-                a->applied + a->dropped > 0
-                    ? 100 * (double)a->dropped / (double)(a->applied + a->dropped)
-                    : 0);
-    else
-        fprintf(out, "# steps:    one of each worker, asynchronous: %s gradients/s",
-                tutti_number_text(a->gradients_per_s, number));
-    if (!q->ask.synchronous)
-        fprintf(out, ", of weights %s updates old", tutti_number_text(a->staleness, number));
-    fputc('\n', out);
-}
-
-void tutti_train_servers_json(const struct tutti_train_servers_question *q,
-                              const struct tutti_train_servers_answer *a, struct tutti_json *json)
-{
-    tutti_json_open(json, "servers", '{');
-    tutti_json_count(json, "workers", a->worker_count);
-    tutti_json_count(json, "devices_per_worker", a->worker_devices);
-    tutti_json_count(json, "servers", a->server_count);
-    tutti_json_count(json, "hosts", a->host_count);
-    tutti_json_bool(json, "synchronous", q->ask.synchronous);
-    tutti_json_number(json, "card_GBps",
-                      a->card_bytes_per_s > 0 ? (double)a->card_bytes_per_s / 1e9 : NAN);
-    tutti_json_count(json, "moved_bytes", a->bytes);
-    tutti_json_count(json, "fullest_server", a->fullest_server);
-    tutti_json_count(json, "fullest_server_bytes", a->fullest_bytes);
-    tutti_json_count(json, "busiest_host", a->busiest_host);
-    tutti_json_number(json, "busiest_card_percent", 100 * a->busiest_card);
-    tutti_json_number(json, "gradients_per_s", a->gradients_per_s);
-    tutti_json_number(json, "mean_staleness", a->staleness);
-    tutti_json_number(json, "dropped_percent",
-                      a->applied + a->dropped > 0
-                          ? 100 * (double)a->dropped / (double)(a->applied + a->dropped)
-                          : 0);
-    tutti_json_close(json);
 }

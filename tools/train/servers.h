@@ -7,6 +7,7 @@
 #include "sim/train_servers.h"
 #include "tools/cli/json.h"
 #include "tools/options.h"
+#include "tools/train/losses.h"
 
 struct tutti_tf_tasks;
 
@@ -15,7 +16,7 @@ struct tutti_tf_tasks;
     "compute and push gradients in virtual time, over one network card of each host. What they " \
     "wait for servers and network stands under reduce; a step is a synchronous one, or one of "  \
     "every worker. With --sync R and --overlap on, gradients go and weights come variable by "   \
-    "variable, so that cards are busy both ways at once."
+    "variable, so that cards are busy both ways at once." TUTTI_TRAIN_LOSSES_TEXT
 
 #define TUTTI_TRAIN_OPTIONS_SERVERS                                                                \
     {.name = "launch",                                                                             \
@@ -71,6 +72,12 @@ struct tutti_tf_tasks;
          .type = TUTTI_OPTION_RATE,                                                                \
          .value = "RATE",                                                                          \
          .help = "at which a server takes gradients (if not given: at once)"},                     \
+        {.name = "save-rate",                                                                      \
+         .type = TUTTI_OPTION_RATE,                                                                \
+         .value = "RATE",                                                                          \
+         .help =                                                                                   \
+             "simulated: at which checkpoints of servers are written, and read (if not given: "    \
+             "at once)"},                                                                          \
         {.name = "spread",                                                                         \
          .type = TUTTI_OPTION_REAL,                                                                \
          .value = "X",                                                                             \
@@ -85,8 +92,9 @@ struct tutti_tf_tasks;
 
 /* What was read of all that; `tasks` is NULL without --tf-config. */
 struct tutti_train_servers_question {
-    struct tutti_train_servers_ask ask;
+    struct tutti_train_servers_ask ask; /* without `train`, `steps` and the list of `losses` */
     struct tutti_tf_tasks *tasks;
+    struct tutti_train_losses losses;
 };
 
 int tutti_train_servers_read(const struct tutti_args *args,

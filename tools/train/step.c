@@ -39,6 +39,8 @@ static int ask_servers(const struct tutti_train_question *q, const struct tutti_
     int status;
 
     of_servers.train = ask;
+    of_servers.changes = q->servers.losses.change;
+    of_servers.steps = q->steps;
     status = tutti_train_servers_predict(&of_servers, servers, err);
     if (status == 0)
         *ret = servers->step;
