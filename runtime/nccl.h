@@ -39,6 +39,11 @@ struct tutti_nccl_opts {
      * ncclAlltoAll; sendrecv by ncclSend and ncclRecv, barrier by an all-reduce of one element.
      * There are no steps to count or to record. */
     bool native;
+    /* For steps of training, as of struct tutti_cuda_opts: COMPUTE steps are put into streams, a
+     * CALL is NCCL's own collective, by its contract: the schedule that is called is not looked at.
+     * Groups of an axis have communicators of their own, by ncclCommSplit. No hook; -TUTTI_EINVAL
+     * along with `native`. */
+    bool streams;
 };
 
 /* Opens the backend; opts may be NULL. Collective where there is a group. Default deadline of a

@@ -24,6 +24,7 @@ _Static_assert(offsetof(struct tutti_nccl_simulation, estimated_us) ==
 _Static_assert((int)ncclSuccess == TUTTI_NCCL_SUCCESS, "success");
 _Static_assert((int)ncclInProgress == TUTTI_NCCL_IN_PROGRESS, "in progress");
 _Static_assert((int)ncclUint8 == TUTTI_NCCL_UINT8, "bytes");
+_Static_assert((int)NCCL_SPLIT_NOCOLOR == TUTTI_NCCL_NO_COLOR, "in no group of a split");
 
 static const int types[TUTTI_DTYPE_COUNT] = {
     [TUTTI_FLOAT32] = ncclFloat32,   [TUTTI_FLOAT64] = ncclFloat64, [TUTTI_FLOAT16] = ncclFloat16,
@@ -55,7 +56,7 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("NCCL %d, all calls found, newer ones: %d\n", library.code,
-           (library.simulate_end != NULL) + (library.alltoall != NULL));
+           (library.split != NULL) + (library.simulate_end != NULL) + (library.alltoall != NULL));
     tutti_nccl_library_close(&library);
     return wrong > 0;
 }

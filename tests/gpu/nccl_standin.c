@@ -151,7 +151,7 @@ void standin_wait(const struct call *call)
     bool (*is_idle)(void *stream);
 
     memcpy(&is_idle, &symbol, sizeof(symbol));
-    while (symbol != NULL && !is_idle(call->stream))
+    while (symbol != NULL && call->kind != SPLIT && !is_idle(call->stream))
         (void)sched_yield();
     if (driver != NULL)
         (void)dlclose(driver);
@@ -241,11 +241,38 @@ static int collect(struct group *g)
     for (int i = 0; i < g->call_count && results != NULL; i++) {
         if (status == SUCCESS && results[i] != NULL)
             memcpy(g->calls[i].out, results[i], bytes[i]);
+        if (status == SUCCESS && g->calls[i].kind == SPLIT && !standin_split(&g->calls[i]))
+            status = INTERNAL_ERROR;
         free(results[i]);
     }
     free(results);
     free(bytes);
     return status;
+}
+
+bool standin_split(const struct call *call)
+{
+    struct comm *parent = call->comm;
+    const struct says mine = parent->said;
+    struct comm *child = mine.color < 0 ? NULL : calloc(1, sizeof(*child));
+    bool well = mine.color < 0 || child != NULL;
+
+    parent->split_count++;
+    for (int r = 0; r < parent->rank_count && child != NULL; r++) {
+        child->rank_count += parent->all_said[r].color == mine.color;
+        child->rank +=
+            parent->all_said[r].color == mine.color && parent->all_said[r].key < mine.key;
+    }
+    free(parent->all_said);
+    parent->all_said = NULL;
+    if (child != NULL) {
+        child->id = (parent->id * 1000003 + parent->split_count) * 1000003 + (uint64_t)mine.color;
+        child->blocks = parent->blocks;
+        child->listen_fd = -1;
+        well = child->blocks || standin_far_open(child);
+    }
+    *call->child = child;
+    return well;
 }
 
 /* Each communicator has a thread for its calls. */
@@ -347,6 +374,29 @@ CALL(int, ncclCommInitRankConfig,
     return SUCCESS;
 }
 
+CALL(int, ncclCommSplit,
+     (void *comm, int color, int key, void **ret, struct tutti_nccl_config *config))
+{
+    struct comm *parent = comm;
+
+    FAIL_IF_ASKED();
+    if (config->magic != TUTTI_NCCL_CONFIG_MAGIC || (config->blocking != 0) != parent->blocks)
+        return INVALID_ARGUMENT;
+    parent->said = (struct says){.color = color, .key = key};
+    free(parent->all_said);
+    parent->all_said = calloc((size_t)parent->rank_count, sizeof(parent->all_said[0]));
+    if (parent->all_said == NULL)
+        return INTERNAL_ERROR;
+    *ret = NULL;
+    return add(&(struct call){.kind = SPLIT,
+                              .comm = comm,
+                              .in = (const char *)&parent->said,
+                              .out = (char *)parent->all_said,
+                              .count = sizeof(parent->said),
+                              .type = TUTTI_NCCL_UINT8,
+                              .child = ret});
+}
+
 CALL(int, ncclCommFinalize, (void *comm))
 {
     (void)comm;
@@ -357,6 +407,7 @@ static int release(struct comm *comm)
 {
     if (!comm->blocks)
         standin_far_close(comm);
+    free(comm->all_said);
     free(comm);
     return SUCCESS;
 }

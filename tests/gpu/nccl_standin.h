@@ -12,7 +12,17 @@
 enum { SUCCESS = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
 enum { IN_PROGRESS = 7 };
 
-enum kind { SEND, RECV, ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, ALLTOALL };
+enum kind {
+    SEND,
+    RECV,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    REDUCE,
+    ALLTOALL,
+    SPLIT, /* ranks gather what each has said */
+};
 
 struct comm;
 
@@ -25,8 +35,15 @@ struct call {
     size_t count;
     int type;
     int op;
-    int peer; /* or root */
+    int peer;     /* or root */
+    void **child; /* of SPLIT: where the new communicator goes */
     bool done;
+};
+
+/* What a rank says to a split. */
+struct says {
+    int color; /* -1: in none */
+    int key;
 };
 
 /* A rank's end. Where it blocks all ranks are in this process; where it does not, its calls go on
@@ -39,6 +56,9 @@ struct comm {
     int listen_fd;
     int *to;   /* [rank]: sockets, or -1 */
     int *from; /* likewise */
+    uint64_t split_count;
+    struct says said;      /* to the split under way */
+    struct says *all_said; /* [rank] */
     pthread_t thread;
     bool has_thread;
     struct call *calls; /* that the thread does */
@@ -57,6 +77,10 @@ size_t standin_in_bytes(const struct call *call);
 
 /* What a rank gets of a collective: ins[rank] of all ranks. Returns its length. */
 size_t standin_result(const struct call *call, const char *const *ins, char *out);
+
+/* Makes the communicator that a SPLIT comes to, once all have said where they belong. False: it
+ * cannot. */
+bool standin_split(const struct call *call);
 
 /* ---- nccl_standin_far.c ---- */
 

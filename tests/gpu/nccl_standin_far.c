@@ -234,11 +234,12 @@ static bool turn(struct job *job, bool *ret_busy)
     return well;
 }
 
-static void finish(struct job *job)
+static bool finish(struct job *job)
 {
     struct comm *comm = job->comm;
+    bool well = true;
 
-    for (int i = 0; i < comm->call_count; i++) {
+    for (int i = 0; i < comm->call_count && well; i++) {
         const struct call *call = &comm->calls[i];
         char *result;
         size_t bytes;
@@ -251,7 +252,9 @@ static void finish(struct job *job)
         bytes = standin_result(call, (const char *const *)job->parts[i], result);
         memcpy(call->out, result, bytes);
         free(result);
+        well = call->kind != SPLIT || standin_split(call);
     }
+    return well;
 }
 
 static void free_job(struct job *job)
@@ -282,8 +285,8 @@ static void *work(void *data)
         else if (busy)
             (void)poll(NULL, 0, 1);
     }
-    if (state == SUCCESS && !busy)
-        finish(&job);
+    if (state == SUCCESS && !busy && !finish(&job))
+        state = INTERNAL_ERROR;
     free_job(&job);
     atomic_store(&job.comm->state, state);
     return NULL;

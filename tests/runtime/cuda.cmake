@@ -1,7 +1,7 @@
 # The backend `cuda` without a GPU: its kernel compiled for the CPU, behind a stand-in for the
 # driver's library. In a build without the backend none of these is built, and ctest says so.
 set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test cuda_several_test
-    cuda_work_test nccl_conformance_test nccl_test train_gpu_test)
+    cuda_work_test nccl_conformance_test nccl_test train_gpu_test train_nccl_test)
 # What is shipped is linked with no library of a backend, whichever it has; where they are off it has
 # no trace of one.
 if(NOT TUTTI_SANITIZE)
@@ -40,6 +40,9 @@ set_tests_properties(train_gpu_test PROPERTIES TIMEOUT 600
     ENVIRONMENT "${standin_blas};TUTTI_TEST_CUBLAS=$<TARGET_FILE:cublas_standin>")
 set(standins "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
 set_tests_properties(nccl_test PROPERTIES ENVIRONMENT "${standins}")
+set(standins_blas "${standin_blas};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
+set_tests_properties(train_nccl_test PROPERTIES TIMEOUT 600
+    ENVIRONMENT "${standins_blas};TUTTI_TEST_CUBLAS=$<TARGET_FILE:cublas_standin>")
 set_tests_properties(nccl_conformance_test PROPERTIES
     ENVIRONMENT "${standins};TUTTI_TEST_PROCESSES=1")
 add_test(NAME nccl_conformance_3 COMMAND nccl_conformance_test)

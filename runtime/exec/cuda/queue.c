@@ -1,6 +1,7 @@
 /* A stream of a GPU as a queue; see queue.h. */
 #include "runtime/exec/cuda/queue.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include "runtime/status.h"
@@ -21,6 +22,26 @@ static uint64_t address(const void *at)
     return (uint64_t)(uintptr_t)at;
 }
 
+/* Whoever looks knows of deadlines, and gives the GPU up if need be. */
+static int wait_and_look(struct tutti_cuda_queue *q, struct tutti_err *err)
+{
+    enum { LOOK_EVERY = 256 };
+    int result;
+
+    for (uint32_t turn = 1;; turn++) {
+        result = q->gpu->driver.stream_query(q->stream);
+        if (result != TUTTI_CU_NOT_READY)
+            return tutti_cuda_check(&q->gpu->driver, result, "stream_query", err);
+        if (turn % LOOK_EVERY == 0) {
+            int status = q->look(q->look_context, err);
+
+            if (status < 0)
+                return status;
+            (void)sched_yield();
+        }
+    }
+}
+
 int tutti_cuda_queue_wait(struct tutti_cuda_queue *q, struct tutti_err *err)
 {
     static const double limit_s = 600; /* much longer than any that keeps its deadlines */
@@ -28,6 +49,8 @@ int tutti_cuda_queue_wait(struct tutti_cuda_queue *q, struct tutti_err *err)
     struct timespec now;
     int result;
 
+    if (q->look != NULL)
+        return wait_and_look(q, err);
     (void)clock_gettime(CLOCK_MONOTONIC, &from);
     while ((result = q->gpu->driver.stream_query(q->stream)) == TUTTI_CU_NOT_READY) {
         (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -66,17 +89,24 @@ static void queue_free(struct tutti_device_queue *queue, void *at)
 static int queue_upload(struct tutti_device_queue *queue, void *to, const void *from,
                         uint64_t bytes, struct tutti_err *err)
 {
+    enum { STAGED_MAX = 64 << 10 }; /* of less the driver takes a copy, and does not wait */
     struct tutti_cuda_queue *q = own(queue);
+    int status = q->look != NULL && bytes > STAGED_MAX ? tutti_cuda_queue_wait(q, err) : 0;
 
-    return bytes == 0 ? 0 : CALL(q->gpu, upload, address(to), from, (size_t)bytes, q->stream);
+    return bytes == 0 || status < 0
+               ? status
+               : CALL(q->gpu, upload, address(to), from, (size_t)bytes, q->stream);
 }
 
 static int queue_download(struct tutti_device_queue *queue, void *to, const void *from,
                           uint64_t bytes, struct tutti_err *err)
 {
     struct tutti_cuda_queue *q = own(queue);
-    int status =
-        bytes == 0 ? 0 : CALL(q->gpu, download, to, address(from), (size_t)bytes, q->stream);
+    /* The driver waits for the stream, without a look at anything else. */
+    int status = q->look != NULL ? tutti_cuda_queue_wait(q, err) : 0;
+
+    if (status == 0 && bytes > 0)
+        status = CALL(q->gpu, download, to, address(from), (size_t)bytes, q->stream);
 
     return status < 0 ? status : tutti_cuda_queue_wait(q, err);
 }

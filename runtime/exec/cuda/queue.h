@@ -14,6 +14,9 @@ struct tutti_cuda_queue {
     void *stream;
     void *handle; /* cuBLAS's; NULL: not made yet */
     void *kernels[TUTTI_TRAIN_KERNEL_COUNT];
+    /* NULL, or called while the host waits for the stream; negative: it waits no longer. */
+    int (*look)(void *context, struct tutti_err *err);
+    void *look_context;
 };
 
 /* Makes a stream, and finds the kernels. Its GPU's context is the calling thread's, here and at

@@ -92,8 +92,11 @@ static int take_rank(struct tutti_streams *s, uint32_t own, struct tutti_err *er
     r->lanes = calloc((size_t)lanes + 1, sizeof(r->lanes[0]));
     if (r->lanes == NULL)
         status = tutti_nomem(err);
-    for (uint32_t l = 0; l < lanes && status == 0; l++)
+    for (uint32_t l = 0; l < lanes && status == 0; l++) {
         status = tutti_cuda_queue_open(&r->lanes[l], r->gpu, &s->blas, err);
+        r->lanes[l].look = s->opts.calls->look;
+        r->lanes[l].look_context = s->opts.context;
+    }
     return status;
 }
 
@@ -175,6 +178,8 @@ int tutti_streams_open(const struct tutti_play *play, const struct tutti_streams
 /* What may still play is told to leave, and has left. */
 static void leave(struct tutti_streams *s)
 {
+    if (s->opts.calls->leave != NULL)
+        s->opts.calls->leave(s->opts.context);
     for (uint32_t i = 0; i < s->opts.own_count; i++)
         if (s->ranks[i].gpu != NULL && s->ranks[i].gpu->abort != NULL)
             __atomic_store_n(s->ranks[i].gpu->abort, 1, __ATOMIC_RELAXED);
@@ -460,7 +465,7 @@ static int step(struct tutti_streams *s, tutti_ps *ret_took_ps, tutti_ps *ret_pu
 int tutti_streams_step(struct tutti_streams *s, uint32_t iteration_count, struct tutti_played *ret,
                        struct tutti_err *err)
 {
-    struct tutti_played played = {.step_count = (uint64_t)s->entry_count * s->opts.own_count};
+    struct tutti_played played = {.step_count = tutti_streams_step_count(s)};
     int status = exchange(s, false, err);
 
     for (uint32_t i = 0; i < iteration_count && status == 0; i++) {
@@ -481,4 +486,9 @@ int tutti_streams_step(struct tutti_streams *s, uint32_t iteration_count, struct
     }
     *ret = played;
     return 0;
+}
+
+uint64_t tutti_streams_step_count(const struct tutti_streams *s)
+{
+    return (uint64_t)s->entry_count * s->opts.own_count;
 }

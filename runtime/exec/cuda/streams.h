@@ -25,6 +25,11 @@ struct tutti_streams_calls {
     int (*start)(void *context, void *call, struct tutti_err *err);
     /* After the step: whether it has come to its end; NULL: it has. */
     int (*verdict)(void *context, void *call, struct tutti_err *err);
+    /* Again and again while the host waits for a stream: negative: it waits no longer. NULL: it
+     * waits until the stream has come to its end. */
+    int (*look)(void *context, struct tutti_err *err);
+    /* After an error: what is under way shall end soon. NULL: it does so by itself. */
+    void (*leave)(void *context);
 };
 
 struct tutti_streams_opts {
@@ -43,5 +48,7 @@ int tutti_streams_open(const struct tutti_play *play, const struct tutti_streams
 void tutti_streams_close(struct tutti_streams *streams); /* NULL is a no-op */
 int tutti_streams_step(struct tutti_streams *streams, uint32_t iteration_count,
                        struct tutti_played *ret, struct tutti_err *err);
+/* Of the ranks here, in one iteration. */
+uint64_t tutti_streams_step_count(const struct tutti_streams *streams);
 
 #endif

@@ -130,14 +130,40 @@ int tutti_nccl_ranks_open(struct tutti_nccl_player *player, const struct tutti_l
 
 /* ---- communicators ---- */
 
-void tutti_nccl_abort(struct tutti_nccl_player *player)
+/* Those of axes, and then that of all ranks, too. */
+static void end_each(struct tutti_nccl_player *player, bool all, int (*end)(void *comm))
 {
     for (uint32_t i = 0; i < player->own_count; i++) {
-        if (player->ranks[i].comm != NULL)
-            (void)player->library.cancel(player->ranks[i].comm);
-        player->ranks[i].comm = NULL;
+        struct tutti_nccl_rank *rank = &player->ranks[i];
+
+        for (uint32_t k = 0; rank->groups != NULL && k < player->axis_count; k++)
+            if (rank->groups[k] != NULL)
+                (void)end(rank->groups[k]);
+        free(rank->groups);
+        rank->groups = NULL;
+        if (all && rank->comm != NULL)
+            (void)end(rank->comm);
+        rank->comm = all ? NULL : rank->comm;
     }
+    free(player->axes);
+    player->axes = NULL;
+    player->axis_count = 0;
+}
+
+void tutti_nccl_abort(struct tutti_nccl_player *player)
+{
+    end_each(player, true, player->library.cancel);
     player->connected = false;
+}
+
+static bool is_well(const struct tutti_nccl_library *library, void *comm, bool *settled)
+{
+    int state = TUTTI_NCCL_SUCCESS;
+
+    if (comm != NULL && library->async_error(comm, &state) != TUTTI_NCCL_SUCCESS)
+        return false;
+    *settled = *settled && state == TUTTI_NCCL_SUCCESS;
+    return state == TUTTI_NCCL_SUCCESS || state == TUTTI_NCCL_IN_PROGRESS;
 }
 
 /* Until the calls behind the last one have come to their end; false: not in time, or not well. */
@@ -149,43 +175,56 @@ static bool is_settled(struct tutti_nccl_player *player, tutti_ps limit_ps)
     while (!settled && tutti_nccl_now_ns() < until_ns) {
         settled = true;
         for (uint32_t i = 0; i < player->own_count; i++) {
-            int state = TUTTI_NCCL_SUCCESS;
+            const struct tutti_nccl_rank *rank = &player->ranks[i];
 
-            if (player->library.async_error(player->ranks[i].comm, &state) != TUTTI_NCCL_SUCCESS)
+            if (!is_well(&player->library, rank->comm, &settled))
                 return false;
-            if (state != TUTTI_NCCL_SUCCESS && state != TUTTI_NCCL_IN_PROGRESS)
-                return false;
-            settled = settled && state == TUTTI_NCCL_SUCCESS;
+            for (uint32_t k = 0; k < player->axis_count; k++)
+                if (!is_well(&player->library, rank->groups[k], &settled))
+                    return false;
         }
     }
     return settled;
 }
 
+static bool finalize(const struct tutti_nccl_library *library, void *comm)
+{
+    int result = comm == NULL ? TUTTI_NCCL_SUCCESS : library->finalize(comm);
+
+    return result == TUTTI_NCCL_SUCCESS || result == TUTTI_NCCL_IN_PROGRESS;
+}
+
 /* Ends them in peace if the others do so too, else by force. */
-static void disconnect(struct tutti_nccl_player *player)
+static void disconnect(struct tutti_nccl_player *player, bool all)
 {
     struct tutti_nccl_library *library = &player->library;
     bool well = player->connected;
 
     if (player->connected && !player->blocks) {
         for (uint32_t i = 0; i < player->own_count; i++) {
-            int result = library->finalize(player->ranks[i].comm);
-
-            well = well && (result == TUTTI_NCCL_SUCCESS || result == TUTTI_NCCL_IN_PROGRESS);
+            for (uint32_t k = 0; k < player->axis_count; k++)
+                well = finalize(library, player->ranks[i].groups[k]) && well;
+            if (all)
+                well = finalize(library, player->ranks[i].comm) && well;
         }
         well = well && is_settled(player, 3 * TUTTI_PS_PER_S);
     }
-    for (uint32_t i = 0; i < player->own_count && well; i++) {
-        (void)library->destroy(player->ranks[i].comm);
-        player->ranks[i].comm = NULL;
-    }
-    tutti_nccl_abort(player);
+    if (well)
+        end_each(player, all, library->destroy);
+    if (!well || all)
+        tutti_nccl_abort(player);
+}
+
+void tutti_nccl_leave_axes(struct tutti_nccl_player *player)
+{
+    if (player->axis_count > 0)
+        disconnect(player, false);
 }
 
 void tutti_nccl_ranks_close(struct tutti_nccl_player *player)
 {
     if (player->ranks != NULL)
-        disconnect(player);
+        disconnect(player, true);
     for (uint32_t i = 0; i < player->own_count; i++) {
         if (player->ranks[i].gpu.context != NULL)
             (void)tutti_gpu_enter(&player->ranks[i].gpu, NULL);
@@ -194,6 +233,18 @@ void tutti_nccl_ranks_close(struct tutti_nccl_player *player)
     free(player->ranks);
     player->ranks = NULL;
     player->own_count = 0;
+}
+
+struct tutti_nccl_config tutti_nccl_config_of(const struct tutti_nccl_player *player)
+{
+    return (struct tutti_nccl_config){.size = sizeof(struct tutti_nccl_config),
+                                      .magic = TUTTI_NCCL_CONFIG_MAGIC,
+                                      .version = TUTTI_NCCL_CONFIG_VERSION,
+                                      .blocking = player->blocks,
+                                      .cga_cluster_size = INT_MIN,
+                                      .ctas_min = INT_MIN,
+                                      .ctas_max = INT_MIN,
+                                      .split_share = INT_MIN};
 }
 
 static int begin(struct tutti_nccl_player *player, const struct tutti_nccl_id *id,
@@ -205,14 +256,7 @@ static int begin(struct tutti_nccl_player *player, const struct tutti_nccl_id *i
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < player->own_count && status == 0; i++) {
-        struct tutti_nccl_config config = {.size = sizeof(config),
-                                           .magic = TUTTI_NCCL_CONFIG_MAGIC,
-                                           .version = TUTTI_NCCL_CONFIG_VERSION,
-                                           .blocking = player->blocks,
-                                           .cga_cluster_size = INT_MIN,
-                                           .ctas_min = INT_MIN,
-                                           .ctas_max = INT_MIN,
-                                           .split_share = INT_MIN};
+        struct tutti_nccl_config config = tutti_nccl_config_of(player);
 
         status = tutti_gpu_enter(&player->ranks[i].gpu, err);
         if (status == 0)

@@ -19,6 +19,8 @@ enum {
     TUTTI_NCCL_INT8 = 0,
     TUTTI_NCCL_UINT8 = 1,
 
+    TUTTI_NCCL_NO_COLOR = -1, /* of a split: a rank that is in no group */
+
     TUTTI_NCCL_SHARES_FROM = 23003, /* ranks of one process may share a GPU */
 };
 
@@ -83,6 +85,8 @@ struct tutti_nccl_simulation {
 
 /* Those that not every library has: NULL. */
 #define TUTTI_NCCL_NEWER_CALLS(CALL)                                                      \
+    CALL(split, "ncclCommSplit", int,                                                     \
+         (void *comm, int color, int key, void **ret, struct tutti_nccl_config *config))  \
     CALL(simulate_end, "ncclGroupSimulateEnd", int, (struct tutti_nccl_simulation * ret)) \
     CALL(alltoall, "ncclAlltoAll", int,                                                   \
          (const void *in, void *out, size_t count, int type, void *comm, void *stream))

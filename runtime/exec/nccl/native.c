@@ -87,24 +87,33 @@ static int call_one(const struct call *call, struct tutti_err *err)
     }
 }
 
-int tutti_nccl_native(const struct tutti_nccl_player *player, const struct tutti_nccl_rank *rank,
-                      const struct tutti_contract *contract, uint64_t in, uint64_t out,
-                      struct tutti_err *err)
+struct tutti_nccl_member tutti_nccl_member_of(const struct tutti_nccl_player *player,
+                                              const struct tutti_nccl_rank *rank)
+{
+    return (struct tutti_nccl_member){.gpu = &rank->gpu,
+                                      .comm = rank->comm,
+                                      .rank = rank->rank,
+                                      .rank_count = player->rank_count};
+}
+
+int tutti_nccl_native(const struct tutti_nccl_library *library,
+                      const struct tutti_nccl_member *member, const struct tutti_contract *contract,
+                      uint64_t in, uint64_t out, struct tutti_err *err)
 {
     const struct call call = {
         .contract = contract,
-        .library = &player->library,
+        .library = library,
         .in = (const char *)(uintptr_t)in,
         .out = (char *)(uintptr_t)out,
         .count = (size_t)contract->count,
         .type = tutti_nccl_type(contract->dtype),
         .op = tutti_nccl_op(contract->op),
-        .rank = rank->rank,
-        .rank_count = player->rank_count,
-        .comm = rank->comm,
-        .stream = rank->gpu.stream,
+        .rank = member->rank,
+        .rank_count = member->rank_count,
+        .comm = member->comm,
+        .stream = member->gpu->stream,
     };
-    int status = tutti_gpu_enter(&rank->gpu, err);
+    int status = tutti_gpu_enter(member->gpu, err);
 
     return status < 0 ? status : call_one(&call, err);
 }
@@ -125,10 +134,10 @@ static bool simulate(const struct tutti_nccl_player *player, const struct tutti_
     if (library->group_start() != TUTTI_NCCL_SUCCESS)
         return false;
     for (uint32_t i = 0; i < player->own_count && status == 0; i++) {
+        const struct tutti_nccl_member member = tutti_nccl_member_of(player, &player->ranks[i]);
         uint64_t memory = player->ranks[i].simulated;
 
-        status =
-            tutti_nccl_native(player, &player->ranks[i], contract, memory, memory + bytes, NULL);
+        status = tutti_nccl_native(library, &member, contract, memory, memory + bytes, NULL);
     }
     if (library->simulate_end(&simulation) != TUTTI_NCCL_SUCCESS || status < 0)
         return false;

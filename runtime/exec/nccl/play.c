@@ -17,9 +17,21 @@
 
 /* ---- waiting ---- */
 
-/* What breaks off what is under way: an abort, or what NCCL has met with behind its calls.
- * *ret_settled: all that was asked for is in the streams. */
-static int look(struct tutti_nccl_loaded *run, bool *ret_settled, struct tutti_err *err)
+static int ask(const struct tutti_nccl_library *library, void *comm, bool *settled,
+               struct tutti_err *err)
+{
+    int state = TUTTI_NCCL_SUCCESS;
+    int status = comm == NULL ? 0
+                              : tutti_nccl_check(library, library->async_error(comm, &state),
+                                                 "nccl async_error", err);
+
+    if (status == 0)
+        status = tutti_nccl_check(library, state, "nccl in the background", err);
+    *settled = *settled && state == TUTTI_NCCL_SUCCESS;
+    return status;
+}
+
+int tutti_nccl_look(struct tutti_nccl_loaded *run, bool *ret_settled, struct tutti_err *err)
 {
     struct tutti_nccl_player *player = run->player;
 
@@ -35,14 +47,13 @@ static int look(struct tutti_nccl_loaded *run, bool *ret_settled, struct tutti_e
         return status;
     }
     for (uint32_t i = 0; i < player->own_count; i++) {
-        int state = TUTTI_NCCL_SUCCESS;
-        int status = NCCL(run, async_error, player->ranks[i].comm, &state);
+        const struct tutti_nccl_rank *rank = &player->ranks[i];
+        int status = ask(&player->library, rank->comm, ret_settled, err);
 
-        if (status == 0)
-            status = tutti_nccl_check(&player->library, state, "nccl in the background", err);
+        for (uint32_t k = 0; k < player->axis_count && status == 0; k++)
+            status = ask(&player->library, rank->groups[k], ret_settled, err);
         if (status < 0)
             return status;
-        *ret_settled = *ret_settled && state == TUTTI_NCCL_SUCCESS;
     }
     return 0;
 }
@@ -81,7 +92,11 @@ static int is_late(const struct tutti_nccl_loaded *run, uint32_t own, uint32_t l
         return tutti_fail(err, TUTTI_ETIME,
                           "rank %u: the deadline of %.3g s passed while ranks met between "
                           "iterations",
-                          run->parts[own].rank->rank, deadline_s);
+                          run->player->ranks[own].rank, deadline_s);
+    if (level == TUTTI_NCCL_CALLING)
+        return tutti_fail(err, TUTTI_ETIME,
+                          "rank %u: the deadline of %.3g s passed while others were to come to it",
+                          run->player->ranks[own].rank, deadline_s);
     if (level == TUTTI_NCCL_CONNECTING)
         return tutti_fail(err, TUTTI_ETIME,
                           "the deadline of %.3g s passed while NCCL connected the ranks",
@@ -105,7 +120,7 @@ int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutt
     if (run->player->blocks || run->player->own_count == 0)
         return 0;
     while (status == 0 && !settled) {
-        status = look(run, &settled, err);
+        status = tutti_nccl_look(run, &settled, err);
         if (status == 0 && !settled) {
             (void)sched_yield();
             if (tutti_nccl_now_ns() - since_ns > run->load.deadline_ps / TUTTI_PS_PER_NS)
@@ -154,7 +169,7 @@ static int wait_marks(struct tutti_nccl_loaded *run, uint64_t until, struct tutt
         }
         if (turn % LOOK_EVERY == 0) {
             (void)sched_yield();
-            status = look(run, &settled, err);
+            status = tutti_nccl_look(run, &settled, err);
         }
         if (status == 0 && tutti_nccl_now_ns() - since_ns > run->load.deadline_ps / TUTTI_PS_PER_NS)
             return is_late(run, own, run->mark_levels[done % TUTTI_NCCL_MARKS], err);
@@ -241,10 +256,14 @@ static int play_group(struct tutti_nccl_loaded *run, uint32_t level, bool record
 
     if (status < 0)
         return status;
-    for (uint32_t i = 0; i < run->load.own_count && run->player->opts.native && status == 0; i++)
-        status = tutti_nccl_native(run->player, run->parts[i].rank, &run->load.schedule->contract,
-                                   run->parts[i].addresses[TUTTI_BUF_IN],
-                                   run->parts[i].addresses[TUTTI_BUF_OUT], err);
+    for (uint32_t i = 0; i < run->load.own_count && run->player->opts.native && status == 0; i++) {
+        const struct tutti_nccl_part *part = &run->parts[i];
+        const struct tutti_nccl_member member = tutti_nccl_member_of(run->player, part->rank);
+
+        status =
+            tutti_nccl_native(&run->player->library, &member, &run->load.schedule->contract,
+                              part->addresses[TUTTI_BUF_IN], part->addresses[TUTTI_BUF_OUT], err);
+    }
     for (uint32_t i = 0; i < run->load.own_count && status == 0; i++)
         status = post_messages(run, &run->parts[i], level, err);
     status = tutti_nccl_group_end(&run->player->library, status, err);
@@ -462,7 +481,7 @@ int tutti_nccl_play(struct tutti_nccl_loaded *run, struct tutti_err *err)
 {
     uint32_t total = run->burst.warmup_count + run->burst.iteration_count;
     bool settled;
-    int status = look(run, &settled, err);
+    int status = tutti_nccl_look(run, &settled, err);
 
     run->took_count = 0;
     run->host_ps = 0;

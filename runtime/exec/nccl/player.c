@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/exec/nccl/ranks.h"
+#include "runtime/exec/nccl/streams.h"
 #include "runtime/group.h"
 #include "runtime/record.h"
 
@@ -79,38 +80,44 @@ static int nccl_connect(void *data, struct tutti_err *err)
     return tutti_nccl_connect(data, err);
 }
 
-/* What is under way ends, or its GPU is given up. */
-static void give_up(struct tutti_nccl_player *player)
+void tutti_nccl_give_up(struct tutti_nccl_loaded *run, int status, const struct tutti_err *err)
 {
+    struct tutti_nccl_player *player = run->player;
+
     tutti_nccl_abort(player);
     for (uint32_t i = 0; i < player->own_count; i++)
         if (tutti_gpu_enter(&player->ranks[i].gpu, NULL) == 0)
             (void)tutti_gpu_wait(&player->ranks[i].gpu, NULL, TUTTI_PS_PER_S, NULL);
+    if (run->load.group->count > 1)
+        tutti_group_stop(run->load.group, status, err);
+}
+
+int tutti_nccl_begin(struct tutti_nccl_loaded *run, const struct tutti_burst *burst,
+                     struct tutti_err *err)
+{
+    const uint32_t count = run->load.meets ? burst->iteration_count : 1;
+    tutti_ps *larger;
+
+    run->burst = *burst;
+    if (count <= run->took_max)
+        return 0;
+    larger = realloc(run->took_ps, count * sizeof(*larger));
+    if (larger == NULL)
+        return tutti_nomem(err);
+    run->took_ps = larger;
+    run->took_max = count;
+    return 0;
 }
 
 static int nccl_start(void *data, const struct tutti_burst *burst, struct tutti_err *err)
 {
     struct tutti_nccl_loaded *run = data;
-    uint32_t count = run->load.meets ? burst->iteration_count : 1;
-    int status = 0;
+    int status = tutti_nccl_begin(run, burst, err);
 
-    run->burst = *burst;
-    if (count > run->took_max) {
-        tutti_ps *larger = realloc(run->took_ps, count * sizeof(*larger));
-
-        if (larger == NULL)
-            status = tutti_nomem(err);
-        else
-            run->took_ps = larger;
-        run->took_max = larger == NULL ? run->took_max : count;
-    }
     if (status == 0)
         status = tutti_nccl_play(run, err);
-    if (status < 0) {
-        give_up(run->player);
-        if (run->load.group->count > 1)
-            tutti_group_stop(run->load.group, status, err);
-    }
+    if (status < 0)
+        tutti_nccl_give_up(run, status, err);
     return status;
 }
 
@@ -284,6 +291,20 @@ static const struct tutti_player_ops nccl_ops = {
     .unload = nccl_unload,
 };
 
+static const struct tutti_player_ops streams_ops = {
+    .size = sizeof(struct tutti_player_ops),
+    .name = "nccl",
+    .calls = true,
+    .close = nccl_close,
+    .load = tutti_nccl_streams_load,
+    .connect = tutti_nccl_streams_connect,
+    .start = tutti_nccl_streams_start,
+    .poll = nccl_poll,
+    .abort = nccl_abort,
+    .times = tutti_nccl_streams_times,
+    .unload = tutti_nccl_streams_unload,
+};
+
 static int open_player(const struct tutti_nccl_opts *opts, struct tutti_nccl_player **ret,
                        struct tutti_err *err)
 {
@@ -294,6 +315,9 @@ static int open_player(const struct tutti_nccl_opts *opts, struct tutti_nccl_pla
     if (status == 0 && opts != NULL)
         status = tutti_take("tutti_nccl_opts", &player->opts, sizeof(player->opts), opts,
                             TUTTI_BYTES_TO(struct tutti_nccl_opts, native), err);
+    if (status == 0 && player->opts.native && player->opts.streams)
+        status =
+            tutti_fail(err, TUTTI_EINVAL, "tutti_nccl_opts: 'native' and 'streams' (one of them)");
     if (status == 0)
         status = tutti_nccl_gpu_count(&gpu_count, err);
     if (status == 0)
@@ -302,7 +326,7 @@ static int open_player(const struct tutti_nccl_opts *opts, struct tutti_nccl_pla
         free(player);
         return status;
     }
-    player->base.ops = &nccl_ops;
+    player->base.ops = player->opts.streams ? &streams_ops : &nccl_ops;
     player->base.device = &tutti_device_host; /* the run loop's buffers; ranks have their own */
     *ret = player;
     return 0;

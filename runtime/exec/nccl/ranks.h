@@ -21,6 +21,7 @@ struct tutti_nccl_rank {
     struct tutti_gpu gpu;
     uint32_t rank;
     void *comm;
+    void **groups;      /* [axis_count of the player]: of its group of an axis; NULL: in none */
     uint64_t simulated; /* memory that NCCL is told of while it simulates */
 };
 
@@ -31,10 +32,12 @@ struct tutti_nccl_player {
     struct tutti_nccl_rank *ranks; /* [own_count] */
     uint32_t own_count;            /* those that are open */
     uint32_t first_rank;
-    uint32_t rank_count; /* of the communicator */
-    bool connected;      /* all ranks have their end of it */
-    bool blocks;         /* calls of NCCL return when the work is in the stream */
-    bool shares;         /* GPUs, with other ranks */
+    uint32_t rank_count;     /* of the communicator */
+    struct tutti_axis *axes; /* whose groups have communicators of their own */
+    uint32_t axis_count;
+    bool connected; /* all ranks have their end of it */
+    bool blocks;    /* calls of NCCL return when the work is in the stream */
+    bool shares;    /* GPUs, with other ranks */
 };
 
 /* A SEND or RECV of a level. */
@@ -92,9 +95,10 @@ struct tutti_nccl_part {
 
 enum { TUTTI_NCCL_MARKS = 32 };
 
-/* Where a level is asked for: ranks are being connected, or meet between iterations. */
+/* Where a level is asked for: ranks are being connected, meet between iterations, or call. */
 #define TUTTI_NCCL_CONNECTING UINT32_MAX
 #define TUTTI_NCCL_MEETING    (UINT32_MAX - 1)
+#define TUTTI_NCCL_CALLING    (UINT32_MAX - 2) /* a CALL of streams is put in */
 
 struct tutti_nccl_loaded {
     struct tutti_nccl_player *player;
@@ -132,8 +136,18 @@ int tutti_nccl_ranks_open(struct tutti_nccl_player *player, const struct tutti_l
 void tutti_nccl_ranks_close(struct tutti_nccl_player *player);
 /* Connects all ranks; collective. Nothing is done where they are. */
 int tutti_nccl_connect(struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* What a new communicator is like. */
+struct tutti_nccl_config tutti_nccl_config_of(const struct tutti_nccl_player *player);
 /* Past all that NCCL has under way. */
 void tutti_nccl_abort(struct tutti_nccl_player *player);
+/* Ends the communicators of axes: in peace if the others do so too. */
+void tutti_nccl_leave_axes(struct tutti_nccl_player *player);
+
+/* ---- axes.c ---- */
+
+/* Communicators for the groups of the axes of the run's schedule, made of that of all ranks, which
+ * are connected; collective. Nothing is done where they are there. -TUTTI_ELACK: NCCL cannot. */
+int tutti_nccl_split(struct tutti_nccl_loaded *run, struct tutti_err *err);
 
 /* ---- parts.c ---- */
 
@@ -181,6 +195,9 @@ int tutti_nccl_host_work(const struct tutti_nccl_loaded *run, uint32_t own,
 
 /* The burst, from its meetings to its end. */
 int tutti_nccl_play(struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* What breaks off what is under way: an abort, or what NCCL has met with behind its calls.
+ * *ret_settled: all that was asked for is in the streams. */
+int tutti_nccl_look(struct tutti_nccl_loaded *run, bool *ret_settled, struct tutti_err *err);
 /* After a group: waits until it is in the streams, within the deadline. */
 int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutti_err *err);
 
@@ -188,9 +205,28 @@ int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutt
 
 /* -TUTTI_EINVAL, -TUTTI_ELACK: NCCL has no collective for it. */
 int tutti_nccl_native_check(const struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* A rank among those who take part. */
+struct tutti_nccl_member {
+    const struct tutti_gpu *gpu;
+    void *comm;
+    uint32_t rank;
+    uint32_t rank_count;
+};
+
 /* Puts the collective of a rank into a group. */
-int tutti_nccl_native(const struct tutti_nccl_player *player, const struct tutti_nccl_rank *rank,
-                      const struct tutti_contract *contract, uint64_t in, uint64_t out,
-                      struct tutti_err *err);
+int tutti_nccl_native(const struct tutti_nccl_library *library,
+                      const struct tutti_nccl_member *member, const struct tutti_contract *contract,
+                      uint64_t in, uint64_t out, struct tutti_err *err);
+/* Of all ranks. */
+struct tutti_nccl_member tutti_nccl_member_of(const struct tutti_nccl_player *player,
+                                              const struct tutti_nccl_rank *rank);
+
+/* ---- player.c ---- */
+
+/* A burst begins: there is room for its times. */
+int tutti_nccl_begin(struct tutti_nccl_loaded *run, const struct tutti_burst *burst,
+                     struct tutti_err *err);
+/* After an error: what is under way ends, or its GPU is given up; other processes are told. */
+void tutti_nccl_give_up(struct tutti_nccl_loaded *run, int status, const struct tutti_err *err);
 
 #endif

@@ -96,6 +96,7 @@ int tutti_player_backend_open(const char *name, struct tutti_player *player,
         .open_run = tutti_player_run_open,
         .step_run = tutti_player_run_step,
         .close_run = tutti_player_run_close,
+        .calls = player->ops->calls,
     };
     backend->base.ops = &backend->ops;
     backend->player = player;

@@ -45,7 +45,7 @@ struct tutti_rank_buffers {
 
 /* What is to be played. All it points to stays as it is until unload. */
 struct tutti_load {
-    const struct tutti_schedule *schedule; /* flat */
+    const struct tutti_schedule *schedule; /* flat, unless the player takes CALLs */
     const struct tutti_rank_buffers
         *buffers;        /* some may be where others are: out[r] may be in[r] */
     uint32_t first_rank; /* of this process; 0 ranks where there are more processes than ranks */
@@ -90,6 +90,7 @@ struct tutti_times {
 struct tutti_player_ops {
     size_t size; /* sizeof(struct tutti_player_ops) */
     const char *name;
+    bool calls; /* `load` takes schedules with CALLs; else they are flattened before */
     void (*close)(struct tutti_player *player);
     int (*load)(struct tutti_player *player, const struct tutti_load *load, void **ret,
                 struct tutti_err *err);
