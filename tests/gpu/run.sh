@@ -5,8 +5,9 @@
 #   player   the backend cuda: conformance on 1 to 16 virtual ranks, its own tests, every algorithm
 #            by `tutti run`, and compute-sanitizer where it is (FOLDER/player-*.log)
 #   train    linear regression, an MLP and a CNN trained by 2, 4 and 8 virtual ranks on one GPU:
-#            weights beside those of threads, a JSON line a step, cuBLAS beside own kernels
-#            (FOLDER/player-train.log, FOLDER/train-*.json)
+#            weights beside those of threads, a JSON line a step, cuBLAS beside own kernels; the
+#            same by NCCL where it is: a rank a GPU, and 2 processes that share one
+#            (FOLDER/player-train.log, FOLDER/nccl-train.log, FOLDER/train-*.json)
 #   topo     this machine as `topo show local` reads it: facts, topology, a prediction on it
 #            (FOLDER/topo.facts is all that was read, and a golden file to be)
 #   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
@@ -41,7 +42,7 @@ stages=("$@")
 [ $# -gt 0 ] || stages=(topo player train validate several graph bars nccl check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" several "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
-case " ${stages[*]} " in *" train "*) targets+=(train_gpu_test) ;; esac
+case " ${stages[*]} " in *" train "*) targets+=(train_gpu_test train_nccl_test) ;; esac
 case " ${stages[*]} " in *" nccl "*) targets+=(nccl_conformance_test) ;; esac
 case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
 case " ${stages[*]} " in *" check "* | *" sockets "* | *" hosts "* | *" steps "* | *" within "*)
@@ -250,6 +251,19 @@ for stage in "${stages[@]}"; do
                 --steps 8 --format json >"$to/train-$model-threads.json" 2>&1 || failed=1
             echo "== train $model-threads: $(tail -n 1 "$to/train-$model-threads.json")"
         done
+        [ -n "$library" ] || {
+            echo "== train: no NCCL here"
+            continue
+        }
+        nccl train $build/tests/train_nccl_test
+        for model in linear-regression mlp cifar10-cnn; do
+            nccl train-$model $build/tutti train -B nccl -g "$gpus" --model $model \
+                --global-batch 256 --steps 40 --format json --evaluate end
+            nccl train-$model-shared $build/tutti train -B nccl --launch 2 --model $model \
+                --global-batch 256 --steps 8 --format json --deadline 20s
+        done
+        [ "$gpus" -lt 4 ] || nccl train-hsdp $build/tutti train -B nccl -g 4 --model mlp \
+            --strategy hsdp --shard 2 --global-batch 256 --steps 40 --format json
         ;;
     several)
         if [ "$gpus" -lt 2 ]; then

@@ -43,6 +43,10 @@ set_tests_properties(nccl_test PROPERTIES ENVIRONMENT "${standins}")
 set(standins_blas "${standin_blas};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
 set_tests_properties(train_nccl_test PROPERTIES TIMEOUT 600
     ENVIRONMENT "${standins_blas};TUTTI_TEST_CUBLAS=$<TARGET_FILE:cublas_standin>")
+add_test(NAME train_nccl_processes
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/runtime/train_nccl_processes.sh $<TARGET_FILE:tutti>
+        $<$<BOOL:${TUTTI_HAVE_MPI}>:${MPIEXEC_EXECUTABLE}>)
+set_tests_properties(train_nccl_processes PROPERTIES TIMEOUT 300 ENVIRONMENT "${standins}")
 set_tests_properties(nccl_conformance_test PROPERTIES
     ENVIRONMENT "${standins};TUTTI_TEST_PROCESSES=1")
 add_test(NAME nccl_conformance_3 COMMAND nccl_conformance_test)

@@ -44,7 +44,7 @@ struct tutti_run_command {
     /* Likewise: over so many GPUs, 0: all there are; and as if they had no peer access. */
     uint32_t gpu_count;
     bool no_peers;
-    bool streams;                         /* cuda: as struct tutti_cuda_opts */
+    bool streams;                         /* cuda, nccl: as struct tutti_cuda_opts */
     char places[TUTTI_CUDA_PLACES_BYTES]; /* where ranks were played; "": one GPU, or none */
     bool report_host;                     /* --report-cputime */
     bool emulated;                        /* --emulate: each row has a backend of its own */

@@ -226,9 +226,10 @@ static int open_backend(const struct tutti_args *args, const struct tutti_run_co
     int status;
 
     if (run->backend->on_gpu)
-        return tutti_nccl_open(
-            &(struct tutti_nccl_opts){.size = sizeof(struct tutti_nccl_opts), .group = with->group},
-            &with->backend, err);
+        return tutti_nccl_open(&(struct tutti_nccl_opts){.size = sizeof(struct tutti_nccl_opts),
+                                                         .group = with->group,
+                                                         .streams = run->streams},
+                               &with->backend, err);
     if (with->mpi)
         return tutti_mpi_open(&(struct tutti_mpi_opts){.size = sizeof(struct tutti_mpi_opts),
                                                        .group = with->group,

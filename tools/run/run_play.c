@@ -301,8 +301,9 @@ int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backe
                                      .gpu_count = run->gpu_count,
                                      .staged = run->no_peers,
                                      .streams = run->streams};
+    struct tutti_nccl_opts by_nccl = {.size = sizeof(by_nccl), .streams = run->streams};
 
-    return run->backend->alone    ? tutti_nccl_open(NULL, ret, err)
+    return run->backend->alone    ? tutti_nccl_open(&by_nccl, ret, err)
            : run->backend->on_gpu ? tutti_cuda_open(&on_gpu, ret, err)
                                   : tutti_threads_open(&opts, ret, err);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/coll.h"
+#include "runtime/nccl.h"
 #include "runtime/random.h"
 #include "runtime/shape.h"
 #include "runtime/status.h"
@@ -69,10 +70,6 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
          strtol(launch, NULL, 10) > TUTTI_JOIN_LAUNCH_MAX))
         return tutti_fail(err, TUTTI_EINVAL, "option '--launch': '%.40s' with -B (1 to %d)", launch,
                           TUTTI_JOIN_LAUNCH_MAX);
-    if (run->backend->on_gpu && run->backend->grouped)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': '%s' does not train yet (threads, tcp, mpi or cuda)",
-                          run->backend->name);
     run->streams = run->backend->on_gpu;
     run->rank_count =
         tutti_args_given(args, "ranks") ? (uint32_t)tutti_args_number(args, "ranks") : 0;
@@ -86,8 +83,14 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
     if (run->perform.deadline_ps == 0)
         return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
                           tutti_args_text(args, "deadline"));
+    if (!run->grouped && run->rank_count == 0 && tutti_args_is(args, "strategy", "onedevice"))
+        run->rank_count = 1;
+    if (!run->grouped && run->rank_count == 0 && run->backend->alone)
+        status = tutti_nccl_gpu_count(&run->rank_count, err);
+    if (status < 0)
+        return status;
     if (!run->grouped && run->rank_count == 0)
-        run->rank_count = tutti_args_is(args, "strategy", "onedevice") ? 1 : 2;
+        run->rank_count = 2;
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
     status = tutti_train_going_on_check(args, run, err);

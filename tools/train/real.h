@@ -23,14 +23,16 @@ struct tutti_train_real_page;
      .type = TUTTI_OPTION_TEXT,                                                                   \
      .value = "NAME",                                                                             \
      .help = "really train here, instead of simulating a SPEC: by threads (a rank each), tcp or " \
-             "mpi (processes), cuda (ranks on GPUs)"},                                            \
+             "mpi (processes), cuda (ranks on GPUs), nccl (a GPU a rank)"},                       \
         {.letter = 'g',                                                                           \
          .name = "ranks",                                                                         \
          .type = TUTTI_OPTION_COUNT,                                                              \
          .value = "N",                                                                            \
          .min = 1,                                                                                \
          .max = TUTTI_RUN_RANKS_MAX,                                                              \
-         .help = "-B: replicas; of threads 2 if not given, else one a process"},                  \
+         .help =                                                                                  \
+             "-B: replicas; if not given of threads and cuda 2, of nccl a GPU each, else one a "  \
+             "process"},                                                                          \
         {.name = "data",                                                                          \
          .type = TUTTI_OPTION_TEXT,                                                               \
          .value = "NAME[:FOLDER]",                                                                \

@@ -56,12 +56,39 @@ static void choose_algorithm(const struct tutti_args *args, struct tutti_train_r
     if (name == NULL)
         return;
     if (strcmp(name, "auto") == 0)
-        real->algorithm = real->group_ranks > 1 ? "hierarchical" : NULL;
+        real->algorithm =
+            real->group_ranks > 1 && !real->run.backend->on_gpu ? "hierarchical" : NULL;
     if ((strcmp(name, "NcclAllReduce") == 0 || strcmp(name, "NCCL") == 0) &&
         !real->run.backend->on_gpu) {
         real->algorithm = NULL;
         real->remark = "no NCCL on processors: gradients go round a ring, as in TensorFlow";
     }
+}
+
+static bool is_by_nccl(const struct tutti_train_real *real)
+{
+    return real->run.backend->on_gpu && real->run.backend->grouped;
+}
+
+/* NCCL has algorithms of its own, and chooses among them. */
+static int check_algorithm(const struct tutti_args *args, struct tutti_train_real *real,
+                           struct tutti_err *err)
+{
+    const bool is_library = real->algorithm != NULL && strncmp(real->algorithm, "nccl", 4) == 0;
+
+    if (is_library && !is_by_nccl(real))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--all-reduce': '%s' is a library's; -B %s plays schedules "
+                          "(ring, tf-ring, hierarchical, two-shot, ...)",
+                          real->algorithm, real->run.backend->name);
+    if (real->algorithm != NULL && is_by_nccl(real) && strcmp(real->algorithm, "nccl") != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--all-reduce': '%.40s' is a schedule, and with -B nccl NCCL "
+                          "chooses by itself (nccl or auto; -B cuda plays schedules on GPUs)",
+                          tutti_args_text(args, "all-reduce"));
+    if (is_library)
+        real->algorithm = NULL;
+    return 0;
 }
 
 static int read_strategy(const struct tutti_args *args, struct tutti_train_real *real,
@@ -72,9 +99,9 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
     int status;
 
     if (name == NULL)
-        name = real->run.rank_count == 1    ? "onedevice"
-               : real->run.backend->grouped ? "multiworkermirrored"
-                                            : "mirrored";
+        name = real->run.rank_count == 1 ? "onedevice"
+               : real->run.grouped       ? "multiworkermirrored"
+                                         : "mirrored";
     status = tutti_strategy_named(name, &q.strategy, err);
     if (status == 0)
         status = tutti_train_strategy_read(args, &q.strategy, err);
@@ -95,12 +122,7 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
     if (strcmp(name, "onedevice") == 0 && real->run.rank_count > 1)
         return tutti_fail(err, TUTTI_EINVAL, "strategy 'onedevice' on '%u' ranks (1, or mirrored)",
                           real->run.rank_count);
-    if (real->algorithm != NULL && strncmp(real->algorithm, "nccl", 4) == 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--all-reduce': '%s' is a library's; -B %s plays schedules "
-                          "(ring, tf-ring, hierarchical, two-shot, ...)",
-                          real->algorithm, real->run.backend->name);
-    return 0;
+    return check_algorithm(args, real, err);
 }
 
 static int read_precision(const struct tutti_args *args, struct tutti_train_real *real,
