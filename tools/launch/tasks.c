@@ -54,11 +54,13 @@ int tutti_tasks_started_read(const struct tutti_args *args, uint32_t workers,
 const struct tutti_task_type *tutti_tasks_started_of(const struct tutti_tasks_started *tasks,
                                                      const char *name)
 {
-    for (size_t i = 0; i < TUTTI_TASK_TYPES; i++)
-        if (strcmp(tasks->types[i].name, name) == 0)
-            return &tasks->types[i];
-    assert(!"a type of task that there is not");
-    return NULL;
+    size_t i = 0;
+
+    while (strcmp(tasks->types[i].name, name) != 0) {
+        i++;
+        assert(i < TUTTI_TASK_TYPES);
+    }
+    return &tasks->types[i];
 }
 
 void tutti_tasks_started_print(const struct tutti_tasks_started *tasks, FILE *out)
