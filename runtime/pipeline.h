@@ -14,6 +14,8 @@
 TUTTI_API_BEGIN
 
 struct tutti_err;
+struct tutti_schedule;
+struct tutti_work_call;
 
 /* p devices, m micro-batches, v chunks a device; F, B, W: what forward, the gradient of the input
  * and the gradient of the weights take of one micro-batch on one device. Bubbles at zero latency
@@ -111,6 +113,37 @@ struct tutti_pipeline_times {
 int tutti_pipeline_play(const struct tutti_pipeline_params *params,
                         const struct tutti_stage_times *times, tutti_ps hop_ps, tutti_ps *starts,
                         struct tutti_pipeline_times *ret, struct tutti_err *err);
+
+/* ---- as a schedule --------------------------------------------------------------------------- */
+
+struct tutti_pipeline_schedule_params {
+    size_t size; /* sizeof(struct tutti_pipeline_schedule_params): runtime/api.h */
+    const struct tutti_pipeline_params *pipeline;
+    const struct tutti_stage_times *times; /* [stage] */
+    /* [stage, but for the last]: of one micro-batch, what its activations take on the way to the
+     * next stage, and their gradients on the way back. */
+    const uint64_t *boundary_bytes;
+    const uint64_t *weight_bytes; /* [stage]; gradients take as much */
+    tutti_ps optimizer_ps;        /* of each device, at its end */
+    /* What really does each COMPUTE step; NULL: they take their time alone. */
+    int (*run)(const struct tutti_work_call *call, struct tutti_err *err);
+    void *run_context;
+};
+
+/* A step of the pipeline, a rank a device. Lane 0 has its tasks as COMPUTE steps in order, then the
+ * optimizer; messages go on lanes of their own, as soon as what they carry is there. Entries of the
+ * work table: of stage s 3s forward, 3s + 1 backward, 3s + 2 weights; behind them one optimizer a
+ * device. State: of each chunk weights, then gradients, which passes add to and the optimizer sets
+ * to zero; before the first step they are zero. Regions, in this order, of those that there are:
+ *   forward    reads weights, input                       writes output
+ *   backward   reads weights, input, gradient of output   writes gradient of input
+ *              not split: reads and writes gradients of weights behind these
+ *   weights    reads input, gradient of output, gradients of weights   writes these
+ *   optimizer  reads weights, gradients of each chunk     writes these
+ * Stage 0 has no input and the last no output; of 0 bytes there is none. Scratch keeps what goes between stages of all
+ * micro-batches, whatever a device would hold. The result, a custom schedule, borrows nothing. */
+int tutti_pipeline_schedule(const struct tutti_pipeline_schedule_params *params,
+                            struct tutti_schedule **ret, struct tutti_err *err);
 
 TUTTI_API_END
 
