@@ -140,8 +140,9 @@ struct tutti_pipeline_schedule_params {
  *              not split: reads and writes gradients of weights behind these
  *   weights    reads input, gradient of output, gradients of weights   writes these
  *   optimizer  reads weights, gradients of each chunk     writes these
- * Stage 0 has no input and the last no output; of 0 bytes there is none. Scratch keeps what goes between stages of all
- * micro-batches, whatever a device would hold. The result, a custom schedule, borrows nothing. */
+ * Stage 0 has no input and the last no output; of 0 bytes there is none. Scratch keeps what goes
+ * between stages of all micro-batches, whatever a device would hold. The result, a custom schedule,
+ * borrows nothing. */
 int tutti_pipeline_schedule(const struct tutti_pipeline_schedule_params *params,
                             struct tutti_schedule **ret, struct tutti_err *err);
 

@@ -1,4 +1,4 @@
-/* A step of a pipeline as a schedule: tasks are COMPUTE steps, what goes between stages messages. */
+/* A step of a pipeline as a schedule: tasks are COMPUTE steps, messages go between stages. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
