@@ -99,6 +99,7 @@ struct tutti_coordinator_params {
     bool wait_for_all;      /* queue: who comes back gets nothing until all lost ones are back */
     uint32_t server_count;  /* supervisor: the last of the members; member 0 is the chief */
     uint32_t least_members; /* elastic: the fewest that a group may have; 0: 1 */
+    uint32_t first_members; /* elastic: so many, if that is more, make the first group; 0: 1 */
 };
 
 enum { TUTTI_MEMBERS_MAX = 1 << 16, TUTTI_CLOSURES_MAX = 1 << 24, TUTTI_STALENESS_BINS = 64 };

@@ -1,5 +1,6 @@
 /* Parameter servers in virtual time: workers that pull weights, compute and push gradients, as a
- * coordinator says, over the network cards of their hosts; and what failures leave of a run. */
+ * coordinator says, over the network cards of their hosts; elastic groups likewise; and
+ * what failures leave of a run. */
 #ifndef TUTTI_SIM_SERVERS_H
 #define TUTTI_SIM_SERVERS_H
 
@@ -21,6 +22,7 @@ struct tutti_err;
 struct tutti_servers_change {
     bool is_server;
     bool comes;
+    bool leaves; /* elastic: at the end of the step, as who has notice of it */
     uint32_t index;
     tutti_ps at_ps;
 };
@@ -105,6 +107,61 @@ int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_serve
  * of all bytes; 2(k-1)/k where g = k.) */
 int tutti_servers_exchange(const struct tutti_servers_opts *opts, tutti_ps *ret_ps,
                            struct tutti_err *err);
+
+/* ---- elastic groups -------------------------------------------------------------------------- */
+
+/* What a group takes: a step, and the state from one member to all. */
+struct tutti_elastic_price {
+    tutti_ps step_ps;
+    tutti_ps broadcast_ps;
+    uint64_t samples; /* of a step */
+};
+
+struct tutti_elastic_opts {
+    size_t size; /* sizeof(struct tutti_elastic_opts): runtime/api.h */
+    /* Members at most, and at least; the last step. All who are there at the start are the first
+     * group. */
+    struct tutti_coordinator_params params;
+    /* Of a group of so many; asked once for each size that there is. */
+    int (*price)(void *context, uint32_t members, struct tutti_elastic_price *ret,
+                 struct tutti_err *err);
+    void *context;
+    tutti_ps rendezvous_ps; /* until a group whose members have changed has met */
+    tutti_ps detect_ps;     /* until the others know of a loss, for which they wait in a step */
+    tutti_ps save_every_ps; /* 0: nothing is saved, and who is there last has all */
+    tutti_ps save_ps;       /* beside the steps */
+    tutti_ps restore_ps;    /* where nobody is left who has the weights */
+    const struct tutti_servers_change *changes; /* as in struct tutti_servers_opts, of workers */
+    uint32_t change_count;
+    tutti_ps mtbf_ps; /* instead: likewise */
+    tutti_ps restart_ps;
+    uint64_t seed;
+};
+
+struct tutti_elastic {
+    tutti_ps total_ps;
+    uint64_t steps;
+    uint64_t samples;
+    uint64_t failures;
+    uint64_t left;       /* members that went with notice */
+    uint64_t groups;     /* that met */
+    uint64_t broken_off; /* steps, by a loss */
+    uint64_t repeated;   /* steps that were done and lost, since nobody had them any more */
+    uint64_t checkpoints;
+    uint32_t least; /* members of a group, and most */
+    uint32_t most;
+    tutti_ps rendezvous_ps; /* all of them, */
+    tutti_ps broadcast_ps;  /* and who comes is given the state; restored, where nobody has it */
+    tutti_ps broken_ps;     /* steps that were broken off, until that is known */
+    tutti_ps waiting_ps;    /* with fewer members than the least */
+    struct tutti_coordinator_stats stats;
+};
+
+/* Synchronous steps of whoever is there, as the elastic coordinator says: each change of the group
+ * costs a rendezvous and, if somebody comes, a broadcast; a step in which somebody is lost is made
+ * again. -TUTTI_ECHECK if too few are left for ever. */
+int tutti_elastic_play(const struct tutti_elastic_opts *opts, struct tutti_elastic *ret,
+                       struct tutti_err *err);
 
 /* ---- failures -------------------------------------------------------------------------------- */
 

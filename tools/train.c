@@ -16,6 +16,7 @@
 #include "tools/train/all_reduce.h"
 #include "tools/train/ask.h"
 #include "tools/train/curve.h"
+#include "tools/train/elastic.h"
 #include "tools/train/found.h"
 #include "tools/train/going_on.h"
 #include "tools/train/real.h"
@@ -175,6 +176,7 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     tutti_json_text(&json, "limited_by", a->limited_by);
     if (q->strategy.coordinated)
         tutti_train_servers_json(&q->servers, &found[0].servers, &json);
+    tutti_train_elastic_json(q->elastic, &json);
     tutti_table_json(table, "results", &json);
     if (q->explains)
         status = tutti_train_explain_json(q->timeline, &json, err);
@@ -270,29 +272,6 @@ static void print_limits(const struct tutti_train_question *q,
     }
 }
 
-/* How far measured steps of the kind were off; said once for machines alike. */
-static void print_intervals(const struct tutti_train_found *found, uint32_t count, FILE *out)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const struct tutti_interval *n = &found[i].interval;
-        char low[TUTTI_NUMBER_TEXT_BYTES], high[TUTTI_NUMBER_TEXT_BYTES];
-
-        if (n->row_count == 0 || (i > 0 && n->row_count == found[i - 1].interval.row_count))
-            continue;
-        fprintf(out, "# interval, %u device%s: %s to %s s in 8 of 10 (p10, p90), as %u steps ",
-                found[i].device_count, found[i].device_count == 1 ? "" : "s",
-                tutti_number_text(tutti_train_interval_s(&found[i], n->low), low),
-                tutti_number_text(tutti_train_interval_s(&found[i], n->high), high), n->row_count);
-        fprintf(out, "of %s on %s%s were measured%s\n",
-                strcmp(n->framework, "any") == 0 ? "all frameworks" : n->framework,
-                n->several_hosts ? "several hosts" : "one host",
-                n->anchored ? ", by one of their series," : "",
-                n->fitted     ? " (constants were fitted to them)"
-                : n->anchored ? ""
-                              : "; one of your own narrows it (--anchor)");
-    }
-}
-
 /* Rates are of what models are counted by: two FLOPs for each multiplication and addition. */
 static void print_rates(const struct tutti_train_found *found, uint32_t count, FILE *out)
 {
@@ -353,8 +332,9 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
         tutti_train_slow_print(&q->slow, page.out);
         for (uint32_t i = 0; i < count && q->strategy.coordinated; i++)
             tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
+        tutti_train_elastic_print(q->elastic, page.out);
         tutti_table_print(table, &page);
-        print_intervals(found, count, page.out);
+        tutti_train_found_print_intervals(found, count, page.out);
         print_rates(found, count, page.out);
         print_limits(q, found, count, page.out);
         print_too_large(&all->too_large, page.out);
@@ -386,6 +366,7 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
 {
     struct tutti_train_found_all found = {.count = 0};
     struct tutti_train_timeline timeline = {.schedule = NULL};
+    struct tutti_train_elastic elastic;
     struct tutti_train_question question;
     int status;
 
@@ -399,10 +380,13 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
         return -TUTTI_EINVAL;
     status = tutti_train_question_read(args, &question, err);
     question.timeline = &timeline;
+    question.elastic = &elastic;
     if (status == 0)
         status = tutti_train_anchor_solve(args, &question, err);
     if (status == 0)
         status = tutti_train_ask_all(args, &question, &found, err);
+    if (status == 0)
+        status = tutti_train_elastic_ask(args, &question, &found.machine[0], &elastic, err);
     if (status == 0 && !tutti_train_curve_only(args))
         status = print(args, &question, &found, sink, err);
     if (status == 0)
@@ -575,7 +559,8 @@ const struct tutti_command tutti_cli_train = {
         "and where it goes: compute, then what the device waits for: gradients being reduced, "
         "weights being gathered, the host's input pipeline. The interval (p10, p90) is of public "
         "measured steps of the framework, over what was predicted of "
-        "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT "\n\n" TUTTI_TRAIN_REAL_TEXT "\n\n" TUTTI_MODEL_TEXT,
+        "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT TUTTI_TRAIN_ELASTIC_TEXT "\n\n" TUTTI_TRAIN_REAL_TEXT
+        "\n\n" TUTTI_MODEL_TEXT,
     .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
                 "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
                 "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"

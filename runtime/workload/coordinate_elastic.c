@@ -47,7 +47,7 @@ static void form(struct tutti_coordinator *c)
     uint32_t source;
 
     assert(c->group_size == 0);
-    if (count < c->params.least_members)
+    if (count < c->params.least_members || (c->group == 0 && count < c->params.first_members))
         return;
     source = find_source(c);
     c->group += c->changed;
@@ -151,6 +151,9 @@ static int elastic_init(struct tutti_coordinator *c, struct tutti_err *err)
     if (c->params.least_members > c->params.member_count)
         return tutti_fail(err, TUTTI_EINVAL, "a group of at least '%u' of %u members",
                           c->params.least_members, c->params.member_count);
+    if (c->params.first_members > c->params.member_count)
+        return tutti_fail(err, TUTTI_EINVAL, "a first group of '%u' of %u members",
+                          c->params.first_members, c->params.member_count);
     return 0;
 }
 

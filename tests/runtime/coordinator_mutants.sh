@@ -79,7 +79,8 @@ coordinate_elastic|who is taken in is taken for having weights|s/^        if (c-
 coordinate_elastic|a step ends without the last|s/++c->group_done == c->group_size)/++c->group_done + (c->group_size > 2) == c->group_size)/
 coordinate_elastic|who would leave is kept|s/^        c->member\[member\].flag = true;/        (void)0;/
 coordinate_elastic|who would leave goes in the middle of a step|s/c->group_size > 0 && is_in_group(c, member))/c->group_size > 5 \&\& is_in_group(c, member))/
-coordinate_elastic|fewer than the least|s/count < c->params.least_members)/count + 1 < c->params.least_members)/
+coordinate_elastic|fewer than the least|s/count < c->params.least_members/count + 1 < c->params.least_members/
+coordinate_elastic|the first group is of whoever is there|s/c->group == 0 && count < c->params.first_members/false/
 coordinate_elastic|it goes on from step 0 after the last was lost|s/^    c->step = c->saved_step;/    c->step = 0;/
 coordinate_elastic|a group keeps its number|s/^    c->group += c->changed;/    c->group += c->group == 0;/
 coordinate_elastic|no checkpoint|s/^        c->save_due = true;/        (void)0;/

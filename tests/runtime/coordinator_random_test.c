@@ -209,6 +209,7 @@ static struct tutti_coordinator_params random_params(struct world *w)
         .wait_for_all = chance(w, 2),
         .server_count = (uint32_t)tutti_random_below(&w->random, count),
         .least_members = 1 + (uint32_t)tutti_random_below(&w->random, count),
+        .first_members = (uint32_t)tutti_random_below(&w->random, count + 1),
     };
 
     return params;
@@ -222,6 +223,7 @@ static void deviate(struct tutti_coordinator_params *params, enum world_kind kin
     params->aggregate += kind == SYNC ? 1 : 0;
     params->queue_bound++;
     params->least_members = 1;
+    params->first_members = 0;
 }
 
 /* The events of one seed; `why` holds what broke the rules, "" nothing. */

@@ -38,7 +38,7 @@ static bool no_group(const struct world *w)
             return false;
         there += w->node[i].present && !w->node[i].over;
     }
-    return there >= w->params.least_members;
+    return there >= w->params.least_members && (w->group > 0 || there >= w->params.first_members);
 }
 
 static void undone_members(struct world *w)
@@ -64,6 +64,9 @@ static void undone_group(struct world *w, uint32_t started)
 
     for (uint32_t i = 0; i < w->params.member_count; i++)
         grouped += w->node[i].grouped != 0;
+    if (w->kind == ELASTIC && started > 0 && w->group == 1 && w->group_event == w->event_count &&
+        started < w->params.first_members)
+        blame(w, "%u members are the first group", started);
     if (w->kind == ELASTIC && started > 0 && started != grouped)
         blame(w, "%u of %u members of group %llu start", started, grouped,
               (unsigned long long)w->group);

@@ -37,6 +37,7 @@ struct tutti_train_question {
     bool explains;
     bool is_watched;                       /* to explain it, or for a trace */
     struct tutti_train_timeline *timeline; /* the caller's, of the step asked last */
+    struct tutti_train_elastic *elastic;   /* likewise */
 };
 
 int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_question *ret,

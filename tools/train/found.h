@@ -42,4 +42,8 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
 void tutti_train_found_print_costs(const struct tutti_train_question *question,
                                    const struct tutti_train_found *found, FILE *out);
 
+/* How far measured steps of the kind were off; said once for machines alike. */
+void tutti_train_found_print_intervals(const struct tutti_train_found *found, uint32_t count,
+                                       FILE *out);
+
 #endif

@@ -1,6 +1,8 @@
 /* Real training that goes on; see going_on.h. */
 #include "tools/train/going_on.h"
 
+#include <stdlib.h>
+
 #include "runtime/status.h"
 #include "tools/run/run.h"
 
@@ -42,4 +44,25 @@ int tutti_train_going_on_check(const struct tutti_args *args, const struct tutti
     for (int i = 0; i < OPTIONS && status == 0; i++)
         status = check_one(args, run, options[i], err);
     return status;
+}
+
+int tutti_train_elastic_read(const struct tutti_args *args, struct tutti_train_elastic_range *ret,
+                             struct tutti_err *err)
+{
+    enum { MOST = 256 };
+    const char *text = tutti_args_text(args, "elastic");
+    unsigned long least;
+    unsigned long most = 0;
+    char *end;
+
+    if (text == NULL)
+        return 0;
+    least = strtoul(text, &end, 10);
+    if (*end == ':')
+        most = strtoul(end + 1, &end, 10);
+    if (*end != '\0' || text[0] < '0' || text[0] > '9' || least < 1 || most < least || most > MOST)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--elastic': '%.40s' (MIN:MAX, 1 to %d)", text,
+                          MOST);
+    *ret = (struct tutti_train_elastic_range){(uint32_t)least, (uint32_t)most};
+    return 0;
 }

@@ -13,8 +13,9 @@ static int refuse(const char *word, struct tutti_err *err)
 {
     return tutti_fail(err, TUTTI_EINVAL,
                       "option '--perturb': '%.60s' of a simulated training (lost=WHO@TIME, "
-                      "comes=WHO@TIME, mtbf=TIME or restart=TIME, with commas; WHO: chief, "
-                      "worker0, ps0, ...)",
+                      "comes=WHO@TIME, mtbf=TIME or restart=TIME, with commas; with --elastic "
+                      "leaves=WHO@TIME, rendezvous=TIME, detect=TIME; WHO: chief, worker0, ps0, "
+                      "...)",
                       word);
 }
 
@@ -48,8 +49,8 @@ static void insert(struct tutti_train_losses *losses, struct tutti_servers_chang
     losses->change[at] = change;
 }
 
-/* The value of lost= and comes=. */
-static int read_change(const char *word, char *value, bool comes, struct tutti_train_losses *ret,
+/* The value of lost=, comes= and leaves=. */
+static int read_change(const char *word, char *value, struct tutti_train_losses *ret,
                        struct tutti_err *err)
 {
     char *at = strchr(value, '@');
@@ -63,7 +64,9 @@ static int read_change(const char *word, char *value, bool comes, struct tutti_t
     if (ret->change_count == TUTTI_TRAIN_CHANGES_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "option '--perturb': more than '%d' losses",
                           TUTTI_TRAIN_CHANGES_MAX);
-    change.comes = comes;
+    change.comes = word[0] == 'c';
+    change.leaves = word[1] == 'e';
+    ret->of_groups |= change.leaves;
     ret->supervised |= change.is_server || strcmp(value, "chief") == 0;
     insert(ret, change);
     return 0;
@@ -71,21 +74,32 @@ static int read_change(const char *word, char *value, bool comes, struct tutti_t
 
 static int read_word(const char *word, struct tutti_train_losses *ret, struct tutti_err *err)
 {
-    char value[WORD_BYTES];
-    const char *equals = strchr(word, '=');
-    size_t key = equals == NULL ? 0 : (size_t)(equals - word);
-    tutti_ps *time_ps = strncmp(word, "mtbf=", 5) == 0      ? &ret->mtbf_ps
-                        : strncmp(word, "restart=", 8) == 0 ? &ret->restart_ps
-                                                            : NULL;
+    const struct {
+        const char *key;
+        tutti_ps *time_ps; /* NULL: somebody, at a time */
+    } keys[] = {{"lost=", NULL},
+                {"comes=", NULL},
+                {"leaves=", NULL},
+                {"mtbf=", &ret->mtbf_ps},
+                {"restart=", &ret->restart_ps},
+                {"rendezvous=", &ret->rendezvous_ps},
+                {"detect=", &ret->detect_ps}};
 
-    if (key == 0)
-        return refuse(word, err);
-    (void)snprintf(value, sizeof(value), "%s", equals + 1);
-    if (time_ps != NULL)
-        return tutti_read_time(value, time_ps, NULL) < 0 || *time_ps <= 0 ? refuse(word, err) : 0;
-    if (strncmp(word, "lost=", 5) != 0 && strncmp(word, "comes=", 6) != 0)
-        return refuse(word, err);
-    return read_change(word, value, word[0] == 'c', ret, err);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const size_t bytes = strlen(keys[i].key);
+        char value[WORD_BYTES];
+
+        if (strncmp(word, keys[i].key, bytes) != 0)
+            continue;
+        (void)snprintf(value, sizeof(value), "%s", word + bytes);
+        if (keys[i].time_ps == NULL)
+            return read_change(word, value, ret, err);
+        if (tutti_read_time(value, keys[i].time_ps, NULL) < 0 || *keys[i].time_ps <= 0)
+            return refuse(word, err);
+        ret->of_groups |= i > 4;
+        return 0;
+    }
+    return refuse(word, err);
 }
 
 int tutti_train_losses_read(const struct tutti_args *args, struct tutti_train_losses *ret,

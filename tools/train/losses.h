@@ -27,6 +27,9 @@ struct tutti_train_losses {
     uint32_t change_count;
     tutti_ps mtbf_ps;
     tutti_ps restart_ps;
+    tutti_ps rendezvous_ps;
+    tutti_ps detect_ps;
+    bool of_groups;   /* one of the last two is said, or somebody leaves: of --elastic */
     bool supervised;  /* the chief or a server is lost */
     const char *text; /* as it was typed; NULL: nothing is lost */
 };

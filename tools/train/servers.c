@@ -162,8 +162,9 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
                               struct tutti_err *err)
 {
     static const char *const of_servers[] = {
-        "launch",    "server-hosts", "sync",   "late", "consistency", "placement", "partition",
-        "card-rate", "apply-rate",   "spread", "seed", "perturb",     "save-rate"};
+        "launch",    "server-hosts", "sync",      "late",       "consistency",
+        "placement", "partition",    "card-rate", "apply-rate", "spread"};
+    static const char *const of_losses[] = {"perturb", "seed", "save-rate"};
     static const char *const of_others[] = {"all-reduce",  "num-packs", "bytes-per-pack", "bucket",
                                             "local-steps", "exact",     "compress",       "sparse"};
 
@@ -172,6 +173,13 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' is of servers ('--strategy parameter-server')",
                               of_servers[i]);
+    for (size_t i = 0; i < sizeof(of_losses) / sizeof(of_losses[0]); i++)
+        if (!has_servers && !tutti_args_given(args, "elastic") &&
+            tutti_args_given(args, of_losses[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' is of servers ('--strategy parameter-server'), or of "
+                              "'--elastic'",
+                              of_losses[i]);
     for (size_t i = 0; has_servers && i < sizeof(of_others) / sizeof(of_others[0]); i++)
         if (tutti_args_given(args, of_others[i]))
             return tutti_fail(err, TUTTI_EINVAL,

@@ -19,6 +19,11 @@ int tutti_train_step_read(const struct tutti_args *args, struct tutti_train_ques
         status = tutti_train_slow_read(args, &q->slow, err);
     if (status < 0)
         return status;
+    if (q->strategy.coordinated && q->servers.losses.of_groups)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--perturb': '%.60s' of servers (leaves=, rendezvous= and "
+                          "detect= are of --elastic)",
+                          q->servers.losses.text);
     if (shown != NULL && q->strategy.coordinated)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--%s' shows a schedule, and strategy '%s' has none of a step",
