@@ -325,6 +325,33 @@ TEST(pipelines_without_a_bubble)
     }
 }
 
+/* Of 1F1B the later a device the less, of ZB-H1 and ZB-H2 all as much as the first. */
+TEST(what_each_device_holds)
+{
+    for (uint32_t p = 1; p <= DEVICES; p++) {
+        for (uint32_t m = 2 * p; m <= MICRO_BATCHES; m += p) {
+            struct tutti_pipeline_task tasks[3 * 3 * MICRO_BATCHES];
+
+            for (uint32_t d = 0; d < p; d++) {
+                const uint32_t behind = p - 1 - d;
+                struct tutti_pipeline_params params = params_of(TUTTI_PIPELINE_1F1B, p, m, 0);
+
+                tutti_pipeline_tasks(&params, d, tasks);
+                CHECK_INT(tutti_pipeline_held(&params, tasks), behind + 1);
+                params = params_of(TUTTI_PIPELINE_INTERLEAVED, p, m, 3);
+                tutti_pipeline_tasks(&params, d, tasks);
+                CHECK_INT(tutti_pipeline_held(&params, tasks), 2 * behind + 2 * p + 1);
+                params = params_of(TUTTI_PIPELINE_ZB_H1, p, m, 0);
+                tutti_pipeline_tasks(&params, d, tasks);
+                CHECK_INT(tutti_pipeline_held(&params, tasks), p);
+                params = params_of(TUTTI_PIPELINE_ZB_H2, p, m, 0);
+                tutti_pipeline_tasks(&params, d, tasks);
+                CHECK_INT(tutti_pipeline_held(&params, tasks), 2 * p - 1);
+            }
+        }
+    }
+}
+
 /* Fractions of a step that are bubble: facts of Megatron's papers. */
 TEST(known_fractions)
 {

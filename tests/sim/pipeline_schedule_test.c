@@ -3,11 +3,13 @@
 #include <stdatomic.h>
 
 #include "runtime/backend.h"
+#include "runtime/model.h"
 #include "runtime/pipeline.h"
 #include "runtime/random.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
+#include "sim/footprint.h"
 #include "sim/step.h"
 #include "tests/test.h"
 #include "topo/topo.h"
@@ -174,6 +176,53 @@ TEST(simulated_it_takes_what_its_own_play_says)
         tutti_topo_free(topo);
         tutti_schedule_free(schedule);
     }
+}
+
+/* The footprint's own count of what a stage holds is that of the order in which it works. */
+TEST(the_footprint_holds_what_the_order_says)
+{
+    enum { DEVICES = 4, CHUNKS = 2 };
+    const struct tutti_model_params gpt = {
+        .size = sizeof(gpt),
+        .sequence = 64,
+        .transformer = {.layers = DEVICES * CHUNKS, .hidden = 64, .heads = 4}};
+    struct tutti_workload *model = NULL;
+    struct tutti_err err;
+
+    CHECK_OK(tutti_model_new("gpt", &gpt, &model, &err), err);
+    for (uint32_t chunks = 1; chunks <= CHUNKS && model != NULL; chunks++) {
+        for (uint32_t m = DEVICES; m <= 4 * DEVICES; m += DEVICES) {
+            const struct tutti_pipeline_params pipeline = {
+                .size = sizeof(pipeline),
+                .pipeline = chunks > 1 ? TUTTI_PIPELINE_INTERLEAVED : TUTTI_PIPELINE_1F1B,
+                .device_count = DEVICES,
+                .micro_batches = m,
+                .chunks = chunks};
+            struct tutti_pipeline_task tasks[2 * 4 * DEVICES * CHUNKS];
+
+            for (uint32_t d = 1; d < DEVICES - 1; d++) { /* layers alike, and no more */
+                struct tutti_footprint_params params = {.size = sizeof(params),
+                                                        .model = model,
+                                                        .micro_batch = 1,
+                                                        .micro_batches = m,
+                                                        .pipeline = DEVICES,
+                                                        .virtual_stages = chunks,
+                                                        .one_stage = true,
+                                                        .stage = d};
+                struct tutti_footprint all;
+                struct tutti_footprint one;
+
+                CHECK_OK(tutti_footprint_of(&params, &all, &err), err);
+                params.held = 1; /* a micro-batch in all chunks of a device */
+                CHECK_OK(tutti_footprint_of(&params, &one, &err), err);
+                tutti_pipeline_tasks(&pipeline, d, tasks);
+                CHECK_INT(all.bytes[TUTTI_MEMORY_ACTIVATIONS] * chunks,
+                          one.bytes[TUTTI_MEMORY_ACTIVATIONS] *
+                              tutti_pipeline_held(&pipeline, tasks));
+            }
+        }
+    }
+    tutti_model_free(model);
 }
 
 /* ---- really ---------------------------------------------------------------------------------- */
