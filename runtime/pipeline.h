@@ -114,6 +114,14 @@ int tutti_pipeline_play(const struct tutti_pipeline_params *params,
                         const struct tutti_stage_times *times, tutti_ps hop_ps, tutti_ps *starts,
                         struct tutti_pipeline_times *ret, struct tutti_err *err);
 
+/* Stages as nanotron cuts them, of layers alike and a head behind them: a stage ends with the layer
+ * with which all so far reach its share of all sizes; the last has the layers left, perhaps none,
+ * and the head. Sizes are numbers of parameters, the embedding's left out. ret: [stage_count], how
+ * many layers each has (as `stage_layers` of sim/footprint.h). -TUTTI_EINVAL: no stages, or sizes
+ * whose sum cannot be counted. */
+int tutti_pipeline_cut(uint32_t layer_count, uint64_t layer_size, uint64_t head_size,
+                       uint32_t stage_count, uint32_t *ret, struct tutti_err *err);
+
 /* ---- as a schedule --------------------------------------------------------------------------- */
 
 struct tutti_pipeline_schedule_params {

@@ -127,6 +127,30 @@ int tutti_pipeline_check(const struct tutti_pipeline_params *params, struct tutt
                       err);
 }
 
+int tutti_pipeline_cut(uint32_t layer_count, uint64_t layer_size, uint64_t head_size,
+                       uint32_t stage_count, uint32_t *ret, struct tutti_err *err)
+{
+    const uint64_t all = tutti_plus(tutti_times(layer_count, layer_size), head_size);
+    uint32_t used = 0;
+
+    if (stage_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "a model cut into no stages");
+    if (tutti_times(all, stage_count) == UINT64_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a model of more parameters than can be counted, cut into %" PRIu32
+                          " stages",
+                          stage_count);
+    for (uint32_t i = 0; i < stage_count; i++) {
+        const uint32_t first = used;
+
+        while (used < layer_count &&
+               (i + 1 == stage_count || used * layer_size * stage_count < all * ((uint64_t)i + 1)))
+            used++;
+        ret[i] = used - first;
+    }
+    return 0;
+}
+
 /* ---- orders ---------------------------------------------------------------------------------- */
 
 enum { CHUNKS_OF_WRITER = 2 };

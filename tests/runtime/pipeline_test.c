@@ -380,6 +380,30 @@ TEST(known_fractions)
     }
 }
 
+/* nanotron's stages of the two models of the Ultra-Scale Playbook, a vocabulary of 131,072: 16
+ * layers of 2048 on 4, and 32 of 4096 on 16, whose last stage has the head alone. */
+TEST(stages_as_nanotron_cuts_them)
+{
+    static const uint32_t large[16] = {3, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 0};
+    uint32_t stages[16];
+    struct tutti_err err;
+
+    CHECK_OK(tutti_pipeline_cut(16, 4 * 2048 * 2048 + UINT64_C(3) * 2048 * 8192, 131072 * 2048, 4,
+                                stages, &err),
+             err);
+    CHECK(stages[0] == 5 && stages[1] == 5 && stages[2] == 5 && stages[3] == 1);
+    CHECK_OK(tutti_pipeline_cut(32, 4 * 4096 * 4096 + UINT64_C(3) * 4096 * 14336, 131072 * 4096, 16,
+                                stages, &err),
+             err);
+    for (int i = 0; i < 16; i++)
+        CHECK_INT(stages[i], large[i]);
+    CHECK_OK(tutti_pipeline_cut(7, 1, 0, 1, stages, &err), err);
+    CHECK_INT(stages[0], 7);
+    CHECK_INT(tutti_pipeline_cut(7, 1, 0, 0, stages, &err), -TUTTI_EINVAL);
+    CHECK_INT(tutti_pipeline_cut(7, UINT64_MAX / 14, 0, 2, stages, &err), 0);
+    CHECK_INT(tutti_pipeline_cut(7, UINT64_MAX / 13, 0, 2, stages, &err), -TUTTI_EINVAL);
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void check_refused(struct tutti_pipeline_params p, const char *expected)
