@@ -88,7 +88,9 @@ struct tutti_backend_ops {
     int (*step_run)(void *run, uint32_t warmup_count, uint32_t iteration_count,
                     struct tutti_played *ret, struct tutti_err *err);
     void (*close_run)(void *run);
-    bool calls; /* open_run takes schedules with CALLs; else they are flattened before */
+    /* open_run takes schedules with CALLs, which are then in records; else they are flattened
+     * before. */
+    bool calls;
 };
 
 struct tutti_backend {

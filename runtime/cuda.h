@@ -51,7 +51,8 @@ struct tutti_cuda_opts {
     /* A step of training: a stream a lane, an event a dependency, a launch a CALL; work whose
      * entry says so (struct tutti_work.queued) is done by the GPU, its products by cuBLAS where the
      * machine has it (the environment variable TUTTI_CUBLAS_LIBRARY names another; "none": own
-     * kernels). Schedules have COMPUTE and CALL steps alone, and all ranks the same ones. */
+     * kernels). Schedules have COMPUTE, CALL and COPY steps alone, and all ranks the same ones. A
+     * record is of these steps, by the GPU's clock; there is no hook. */
     bool streams;
 };
 

@@ -41,8 +41,8 @@ struct tutti_nccl_opts {
     bool native;
     /* For steps of training, as of struct tutti_cuda_opts: COMPUTE steps are put into streams, a
      * CALL is NCCL's own collective, by its contract: the schedule that is called is not looked at.
-     * Groups of an axis have communicators of their own, by ncclCommSplit. No hook; -TUTTI_EINVAL
-     * along with `native`. */
+     * Groups of an axis have communicators of their own, by ncclCommSplit. A record is of the
+     * schedule's steps, CALLs among them. No hook; -TUTTI_EINVAL along with `native`. */
     bool streams;
 };
 

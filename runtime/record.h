@@ -1,4 +1,5 @@
-/* What happened: one entry a completed step, the same from every backend. */
+/* What happened: one entry a completed step, the same from every backend; of a schedule laid out
+ * flat, or, from a backend that takes CALLs as they are, of the schedule itself. */
 #ifndef TUTTI_RUNTIME_RECORD_H
 #define TUTTI_RUNTIME_RECORD_H
 

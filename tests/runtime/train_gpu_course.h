@@ -12,6 +12,8 @@
 #include "runtime/cuda.h"
 #include "runtime/model.h"
 #include "runtime/nccl.h"
+#include "runtime/record.h"
+#include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
 #include "runtime/train.h"
@@ -57,6 +59,7 @@ struct course {
     uint32_t shard_ranks;
     bool tiles;    /* own kernels multiply */
     bool backward; /* items and threads come in the opposite order */
+    bool recorded;
     const char *checkpoint;
 };
 
@@ -94,12 +97,53 @@ static int open_backend(const struct course *c, enum where where, struct tutti_b
                             : tutti_cuda_open(&opts, ret, err);
 }
 
-static int make_steps(const struct course *c, struct tutti_trainer *trainer, struct report *ret)
+/* A record has each step of the schedule once, within the time of the step; none begins before what
+ * it waits for has ended. */
+static void check_record(const struct tutti_schedule *schedule, const struct tutti_record *record,
+                         tutti_ps step_ps)
+{
+    const tutti_ps off_ps = 2 * TUTTI_PS_PER_US; /* what a time in ms can tell apart, and more */
+    size_t count = 0;
+
+    for (uint32_t r = 0; r < schedule->rank_count; r++)
+        for (uint32_t l = 0; l < schedule->lane_count; l++)
+            count += tutti_schedule_step_count(schedule, r, l);
+    CHECK_INT(record->event_count, count);
+    for (size_t i = 0; i < record->event_count; i++) {
+        const struct tutti_event *e = &record->events[i];
+        struct tutti_cursor cursor;
+        const struct tutti_step *step = NULL;
+
+        tutti_cursor_open(&cursor, schedule, e->rank, e->lane);
+        for (uint64_t k = 0; k <= e->step; k++)
+            step = tutti_cursor_next(&cursor);
+        REQUIRE(step != NULL);
+        CHECK_INT(e->kind, step->kind);
+        CHECK(e->start_ps >= 0 && e->start_ps <= e->end_ps + off_ps);
+        CHECK(e->end_ps <= step_ps + off_ps);
+        for (size_t k = 0; k < record->event_count; k++) {
+            const struct tutti_event *other = &record->events[k];
+            const bool awaited = (step->flags & TUTTI_STEP_DEP) != 0 && other->rank == e->rank &&
+                                 other->lane == step->dep_lane && other->step == step->dep_step;
+            const bool before =
+                other->rank == e->rank && other->lane == e->lane && other->step + 1 == e->step;
+
+            if (awaited || before)
+                CHECK(other->end_ps <= e->start_ps + off_ps);
+        }
+    }
+}
+
+static int make_steps(const struct course *c, struct tutti_trainer *trainer,
+                      const struct tutti_record *record, struct report *ret)
 {
     int status = 0;
 
-    while (status == 0 && tutti_trainer_steps(trainer) < c->steps)
+    while (status == 0 && tutti_trainer_steps(trainer) < c->steps) {
         status = tutti_trainer_step(trainer, &ret->last, &ret->err);
+        if (status == 0 && c->recorded)
+            check_record(tutti_trainer_schedule(trainer), record, ret->last.step_ps);
+    }
     ret->elements = tutti_trainer_elements(trainer);
     ret->weights = calloc(ret->elements + 1, sizeof(float));
     CHECK(ret->weights != NULL);
@@ -128,6 +172,7 @@ static int train(const struct course *c, const struct tutti_workload *model,
     struct tutti_learner learner;
     struct tutti_net_learner_facts facts;
     struct tutti_strategy strategy;
+    struct tutti_record record;
     struct tutti_trainer_params params = {.size = sizeof(params),
                                           .strategy = &strategy,
                                           .model = model,
@@ -153,10 +198,13 @@ static int train(const struct course *c, const struct tutti_workload *model,
     CHECK_OK(tutti_update_named(c->optimizer, &params.optimizer, &ret->err), ret->err);
     if (strategy.local_steps > 0)
         strategy.local_steps = 3;
+    tutti_record_init(&record);
+    params.record = c->recorded ? &record : NULL;
     status = tutti_trainer_open(&params, &trainer, &ret->err);
     if (status == 0)
-        status = make_steps(c, trainer, ret);
+        status = make_steps(c, trainer, &record, ret);
     tutti_trainer_close(trainer);
+    tutti_record_done(&record);
     tutti_net_learner_free(&learner);
     return status;
 }
@@ -233,6 +281,33 @@ static void compare(struct course course, enum where where, double limit)
     free(threads.weights);
     free(gpu.weights);
     free(again.weights);
+}
+
+/* Records of steps with work, collectives and copies, of a rank and of several; to record changes
+ * no bit of what is learnt. */
+static void record_steps(enum where where, uint32_t rank_count)
+{
+    static const char *const strategies[] = {"hsdp", "local-sgd"};
+
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
+        struct course course = {.model = i == 0 ? "images" : "linear-regression",
+                                .strategy = rank_count == 1 ? "onedevice" : strategies[i],
+                                .shard_ranks = rank_count == 1 || i > 0 ? 0 : 2,
+                                .optimizer = "adam",
+                                .rank_count = rank_count,
+                                .batch = 8,
+                                .steps = 3};
+        struct report plain = take_course(&course, where);
+        struct report recorded;
+
+        course.recorded = true;
+        recorded = take_course(&course, where);
+        CHECK_OK(plain.status, plain.err);
+        CHECK_OK(recorded.status, recorded.err);
+        CHECK(equal(&recorded, &plain));
+        free(plain.weights);
+        free(recorded.weights);
+    }
 }
 
 /* One that is begun on threads is gone on with on GPUs, and the other way round. */

@@ -93,6 +93,12 @@ TEST(checkpoints_go_both_ways)
     go_both_ways(BY_CUDA);
 }
 
+TEST(steps_are_recorded)
+{
+    for (uint32_t ranks = 1; ranks <= 4; ranks *= 4)
+        record_steps(BY_CUDA, ranks);
+}
+
 /* Two GPUs, with peer access and without. */
 TEST(several_gpus_come_to_the_weights_of_threads)
 {

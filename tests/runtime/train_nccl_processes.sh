@@ -72,6 +72,20 @@ lose() {
 lose KILL 2s 'process 1 of 2'
 lose STOP 2s 'process 1 of 2'
 
+# A trace has the work of each layer and what it waits for, of each rank a track.
+trace() {
+    name=$1
+    shift
+    timeout 60 "$tutti" train "$@" --model mlp --steps 2 --global-batch 8 \
+        --trace "$out/$name.json" >"$out/$name" 2>&1 || fail "$name: not traced"
+    for word in hidden.forward classes.backward 'waits for allreduce' report optimizer; do
+        [ "$(grep -c "\"$word" "$out/$name.json")" -ge 2 ] || fail "$name: no $word"
+    done
+}
+trace trace-cuda -B cuda -g 2
+trace trace-nccl -B nccl -g 2
+trace trace-launched -B nccl --launch 2
+
 # What NCCL chooses by itself; and one that cannot be had.
 rc=0
 "$tutti" train -B nccl -g 2 --model mlp --all-reduce ring 2>"$out/ring" || rc=$?

@@ -92,6 +92,11 @@ TEST(checkpoints_go_both_ways)
     go_both_ways(BY_NCCL);
 }
 
+TEST(steps_are_recorded)
+{
+    record_steps(BY_NCCL, ranks_at_most(4) < 4 ? 1 : 4);
+}
+
 /* A GPU a rank. */
 TEST(several_gpus_come_to_the_weights_of_threads)
 {

@@ -16,6 +16,7 @@ struct walk {
     struct tutti_cursor flat;
     const struct tutti_step *next; /* of `flat` */
     uint32_t lane_count;           /* that the strategy wrote */
+    bool has_calls;                /* the record: it is of the schedule as it was written */
     const struct tutti_event *at;
     const struct tutti_event *end;
 };
@@ -74,7 +75,7 @@ static bool take_lane(struct walk *w, uint32_t rank, uint32_t lane, struct tutti
             .step = *step, .index = index, .rank = rank, .lane = lane};
         const struct tutti_event *event;
 
-        if (step->kind == TUTTI_CALL) {
+        if (step->kind == TUTTI_CALL && !w->has_calls) {
             if (!take_call(w, &piece))
                 return false;
         } else {
@@ -96,12 +97,14 @@ static bool take_all(const struct tutti_schedule *schedule, const struct tutti_s
     struct walk w = {.lane_count = schedule->lane_count, .at = events, .end = events + count};
     bool whole = true;
 
+    for (size_t i = 0; i < count; i++)
+        w.has_calls = w.has_calls || events[i].kind == TUTTI_CALL;
     for (uint32_t rank = 0; rank < schedule->rank_count && whole; rank++) {
         while (w.at < w.end && w.at->rank < rank) /* messages of the rank before */
             w.at++;
         for (uint32_t lane = 0; lane < schedule->lane_count && whole; lane++) {
             tutti_cursor_open(&w.written, schedule, rank, lane);
-            tutti_cursor_open(&w.flat, flat, rank, lane);
+            tutti_cursor_open(&w.flat, w.has_calls ? schedule : flat, rank, lane);
             w.next = tutti_cursor_next(&w.flat);
             whole = take_lane(&w, rank, lane, ret);
         }

@@ -1,6 +1,6 @@
 /* What a record of a played step tells of the step as the strategy wrote it: its COMPUTEs and its
  * CALLs, lane by lane, and what the work waited for. Real, emulated and simulated steps leave such
- * records (of the schedule laid out, tutti_schedule_flatten). */
+ * records (of the schedule laid out, tutti_schedule_flatten; or, from GPUs, of the schedule). */
 #ifndef TUTTI_TOOLS_TRAIN_PIECES_H
 #define TUTTI_TOOLS_TRAIN_PIECES_H
 

@@ -168,6 +168,8 @@ int tutti_streams_open(const struct tutti_play *play, const struct tutti_streams
         status = take_rank(s, i, err);
     for (uint32_t i = 0; i < s->entry_count && status == 0; i++)
         status = take_entry(s, &s->entries[i], err);
+    if (status == 0 && opts->recorded)
+        status = tutti_streams_record_open(s, err);
     if (status < 0)
         tutti_streams_close(s);
     else
@@ -210,6 +212,7 @@ void tutti_streams_close(struct tutti_streams *s)
         free_events(s, s->entries[i].events);
         free_events(s, s->entries[i].ends);
     }
+    tutti_streams_record_close(s);
     for (uint32_t i = 0; s->ranks != NULL && i < s->opts.own_count; i++) {
         struct tutti_streams_rank *r = &s->ranks[i];
 
@@ -343,7 +346,7 @@ static int begin(struct tutti_streams *s, const struct tutti_streams_entry *e, u
     if (status == 0 && e->dependency != UINT32_MAX)
         status =
             wait_for(r->gpu, r->lanes[e->lane].stream, s->entries[e->dependency].events[own], err);
-    return status;
+    return status < 0 ? status : tutti_streams_record_mark(s, e, own, false, err);
 }
 
 /* All lanes that call have come to it, then it is played, then they go on. */
@@ -370,6 +373,8 @@ static int put_call(struct tutti_streams *s, struct tutti_streams_entry *e, stru
             status = mark(r->gpu, e->ends[i], r->gpu->stream, err);
         if (status == 0)
             status = wait_for(r->gpu, r->lanes[e->lane].stream, e->ends[i], err);
+        if (status == 0)
+            status = tutti_streams_record_mark(s, e, i, true, err);
         if (status == 0 && e->awaited)
             status = mark(r->gpu, e->events[i], r->lanes[e->lane].stream, err);
     }
@@ -388,6 +393,8 @@ static int put(struct tutti_streams *s, struct tutti_streams_entry *e, struct tu
             status = e->step.kind == TUTTI_COMPUTE ? compute(s, e, i, err) : copy(s, e, i, err);
         if (status == 0)
             status = tutti_gpu_enter(s->ranks[i].gpu, err);
+        if (status == 0)
+            status = tutti_streams_record_mark(s, e, i, true, err);
         if (status == 0 && e->awaited)
             status = mark(s->ranks[i].gpu, e->events[i], s->ranks[i].lanes[e->lane].stream, err);
     }
@@ -447,14 +454,14 @@ static int step(struct tutti_streams *s, tutti_ps *ret_took_ps, tutti_ps *ret_pu
                 struct tutti_err *err)
 {
     const tutti_ps since_ps = now_ps();
-    int status = 0;
+    int status = s->recording ? tutti_streams_record_begin(s, err) : 0;
 
     for (uint32_t i = 0; i < s->entry_count && status == 0; i++)
         status = put(s, &s->entries[i], err);
     *ret_put_ps = now_ps() - since_ps;
     if (status == 0)
         status = wait_for_all(s, err);
-    *ret_took_ps = now_ps() - since_ps;
+    *ret_took_ps = s->took_ps = now_ps() - since_ps;
     /* A wait that was given up has taken as long as the deadline. */
     if (status == 0 && *ret_took_ps >= s->opts.deadline_ps)
         status = verdicts(s, err);
@@ -472,6 +479,7 @@ int tutti_streams_step(struct tutti_streams *s, uint32_t iteration_count, struct
         tutti_ps took_ps = 0;
         tutti_ps put_ps = 0;
 
+        s->recording = s->opts.recorded && i + 1 == iteration_count;
         status = step(s, &took_ps, &put_ps, err);
         played.total_ps += took_ps;
         played.host_ps += put_ps / iteration_count;

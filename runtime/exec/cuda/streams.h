@@ -13,6 +13,7 @@
 #include "runtime/exec/cuda/gpu.h"
 #include "runtime/schedule.h"
 
+struct tutti_record;
 struct tutti_streams;
 
 /* Who communicates. */
@@ -38,6 +39,7 @@ struct tutti_streams_opts {
     uint32_t own_count;
     const struct tutti_streams_calls *calls;
     void *context;
+    bool recorded;        /* the last iteration of each step */
     tutti_ps deadline_ps; /* no step that ends earlier is asked for its calls' verdicts */
 };
 
@@ -48,6 +50,10 @@ int tutti_streams_open(const struct tutti_play *play, const struct tutti_streams
 void tutti_streams_close(struct tutti_streams *streams); /* NULL is a no-op */
 int tutti_streams_step(struct tutti_streams *streams, uint32_t iteration_count,
                        struct tutti_played *ret, struct tutti_err *err);
+/* Adds the events of the last iteration, of the ranks here: its COMPUTEs, CALLs and COPYs as the
+ * schedule has them, from when the host began it; *ret_error_ps as of struct tutti_played. */
+int tutti_streams_record(const struct tutti_streams *streams, struct tutti_record *record,
+                         tutti_ps *ret_error_ps, struct tutti_err *err);
 /* Of the ranks here, in one iteration. */
 uint64_t tutti_streams_step_count(const struct tutti_streams *streams);
 

@@ -3,11 +3,13 @@
 
 #include "runtime/exec/cuda/opened.h"
 #include "runtime/exec/cuda/streams_calls.h"
+#include "runtime/record.h"
 #include "runtime/status.h"
 
 struct run {
     struct tutti_cuda_caller caller;
-    struct tutti_gpu **gpus; /* [rank] */
+    struct tutti_record *record; /* NULL, or the caller's */
+    struct tutti_gpu **gpus;     /* [rank] */
     struct tutti_streams *streams;
 };
 
@@ -42,8 +44,9 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
 
     if (status < 0)
         return status;
-    if (play->between != NULL || play->record != NULL)
-        status = tutti_fail(err, TUTTI_ELACK, "streams of the GPU have no hook and no record");
+    if (play->between != NULL)
+        status = tutti_fail(err, TUTTI_ELACK, "streams of the GPU have no hook");
+    run->record = play->record;
     run->caller = (struct tutti_cuda_caller){
         .gpus = &backend->gpus,
         .thread_count = backend->opts.thread_count,
@@ -55,6 +58,7 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
         status = place(&backend->gpus, play->schedule, run->gpus, err);
     opts.gpus = run->gpus;
     opts.context = &run->caller;
+    opts.recorded = play->record != NULL;
     opts.deadline_ps = run->caller.deadline_ps;
     if (status == 0)
         status = tutti_streams_open(play, &opts, &run->streams, err);
@@ -74,7 +78,14 @@ static int step_run(void *data, uint32_t warmup_count, uint32_t iteration_count,
 
     if (warmup_count > 0)
         status = tutti_streams_step(run->streams, warmup_count, ret, err);
-    return status < 0 ? status : tutti_streams_step(run->streams, iteration_count, ret, err);
+    if (status == 0)
+        status = tutti_streams_step(run->streams, iteration_count, ret, err);
+    if (status < 0 || run->record == NULL)
+        return status;
+    tutti_record_clear(run->record);
+    status = tutti_streams_record(run->streams, run->record, &ret->record_error_ps, err);
+    tutti_record_sort(run->record);
+    return status;
 }
 
 const struct tutti_backend_ops tutti_cuda_streams_ops = {

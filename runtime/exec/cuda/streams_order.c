@@ -89,7 +89,8 @@ static bool put_next(struct tutti_streams *s, struct lane *lanes, uint32_t numbe
 
     if (lane->next == lane->count)
         return false;
-    *entry = (struct tutti_streams_entry){.step = *step, .lane = number, .dependency = UINT32_MAX};
+    *entry = (struct tutti_streams_entry){
+        .step = *step, .lane = number, .index = lane->next, .dependency = UINT32_MAX};
     if ((step->flags & TUTTI_STEP_DEP) != 0) {
         const struct lane *other = &lanes[step->dep_lane];
 

@@ -24,8 +24,6 @@ static int check(const struct tutti_load *load, struct tutti_err *err)
 {
     if (load->hooked)
         return tutti_fail(err, TUTTI_ELACK, "streams of the GPU have no hook");
-    if (load->recorded)
-        return tutti_fail(err, TUTTI_ELACK, "streams of the GPU have no record");
     if (load->lead_ps > 0 && load->group->count > 1)
         return tutti_fail(err, TUTTI_ELACK, "the backend 'nccl' begins without a lead");
     return 0;
@@ -39,6 +37,7 @@ static int open_streams(struct tutti_nccl_streams *s, struct tutti_err *err)
                                             .own_count = load->own_count,
                                             .calls = &tutti_nccl_calls,
                                             .context = s,
+                                            .recorded = load->recorded,
                                             .deadline_ps = load->deadline_ps};
     const struct tutti_play play = {.size = sizeof(play),
                                     .schedule = load->schedule,
@@ -147,12 +146,11 @@ int tutti_nccl_streams_times(void *data, struct tutti_times *times, struct tutti
     const struct tutti_nccl_streams *s = data;
     const struct tutti_nccl_loaded *run = &s->run;
 
-    (void)record;
-    (void)err;
     for (uint32_t i = 0; i < run->took_count; i++)
         times->took_ps[i] = run->took_ps[i];
     times->step_count = tutti_streams_step_count(s->streams);
     times->host_ps = run->timed_count > 0 ? run->host_ps / (tutti_ps)run->timed_count : 0;
     times->opened_ns = run->opened_ns;
-    return 0;
+    return record == NULL ? 0
+                          : tutti_streams_record(s->streams, record, &times->record_error_ps, err);
 }
