@@ -108,6 +108,27 @@ int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_serve
 int tutti_servers_exchange(const struct tutti_servers_opts *opts, tutti_ps *ret_ps,
                            struct tutti_err *err);
 
+/* ---- a pacer --------------------------------------------------------------------------------- */
+
+/* What the workers of real servers have to wait for, to go at the pace of such a machine: where
+ * each transfer under way is, by the caller's clock. It lies in one block of memory, which
+ * processes may share at one address; one of them at a time calls. It takes no memory beside. */
+struct tutti_servers_pacer;
+
+enum tutti_servers_pace { TUTTI_PACE_PULL, TUTTI_PACE_COMPUTE, TUTTI_PACE_PUSH };
+
+size_t tutti_servers_pacer_bytes(const struct tutti_servers_opts *opts);
+/* In that many bytes, aligned as malloc() does; nothing to be freed. `relaxed` is not heeded, nor
+ * who is lost. */
+int tutti_servers_pacer_init(void *memory, const struct tutti_servers_opts *opts,
+                             struct tutti_servers_pacer **ret, struct tutti_err *err);
+/* `now` never runs back. What a worker begins ends what it was at. */
+void tutti_servers_pacer_begin(struct tutti_servers_pacer *pacer, uint32_t worker,
+                               enum tutti_servers_pace pace, tutti_ps now);
+void tutti_servers_pacer_stop(struct tutti_servers_pacer *pacer, uint32_t worker, tutti_ps now);
+/* How much longer it takes at least; 0: it has ended. */
+tutti_ps tutti_servers_pacer_left(struct tutti_servers_pacer *pacer, uint32_t worker, tutti_ps now);
+
 /* ---- elastic groups -------------------------------------------------------------------------- */
 
 /* What a group takes: a step, and the state from one member to all. */

@@ -55,6 +55,10 @@ struct tutti_train_servers_ask {
     bool supervised;
     tutti_ps save_every_ps;
     uint64_t save_bytes_per_s;
+    /* NULL, or shown what is played, for who plays it otherwise as well (a pacer); what it points
+     * to lasts as long as the call. < 0 ends all. */
+    int (*show)(void *context, const struct tutti_servers_opts *opts, struct tutti_err *err);
+    void *show_context;
 };
 
 struct tutti_train_servers_answer {

@@ -90,7 +90,7 @@ static tutti_ps taken_ps(struct servers *s)
     return end;
 }
 
-static void compute(struct servers *s, uint32_t worker)
+void tutti_served_compute(struct servers *s, uint32_t worker)
 {
     struct worker *w = &s->worker[worker];
     tutti_ps duration_ps = compute_ps(s, worker);
@@ -113,7 +113,7 @@ void tutti_served_go_on(struct servers *s, uint32_t worker)
             tutti_served_turn(s, worker, WRITING,
                               s->now_ps + time_of(s->bytes, s->opts.save_bytes_per_s));
         else
-            compute(s, worker);
+            tutti_served_compute(s, worker);
         break;
     case COMPUTING:
         w->computed_ps += w->end_ps - w->begin_ps;

@@ -98,11 +98,17 @@ static inline uint32_t servers_saver(const struct servers *s)
 void tutti_served_turn(struct servers *s, uint32_t worker, enum phase phase, tutti_ps end_ps);
 /* Begins what transfers weights to a worker (PULLING) or from it (PUSHING, SETTING). */
 void tutti_served_transfer(struct servers *s, uint32_t worker, enum phase phase);
+/* What it computes with the weights that it has pulled. */
+void tutti_served_compute(struct servers *s, uint32_t worker);
 void tutti_served_stop(struct servers *s, uint32_t worker, enum phase phase);
 /* A phase that takes a known time has ended. */
 void tutti_served_go_on(struct servers *s, uint32_t worker);
 /* Of workers whose transfers have all ended, the latency is left. */
 void tutti_served_end_transfers(struct servers *s);
+
+/* servers.c: -TUTTI_EINVAL for what makes no sense; what each host's servers keep. */
+int tutti_served_check(const struct tutti_servers_opts *opts, struct tutti_err *err);
+void tutti_served_add_bytes(struct servers *s);
 
 /* lead.c: makes the coordinators, and lets those who are there at the start join. */
 int tutti_served_lead(struct servers *s, struct tutti_err *err);

@@ -78,7 +78,7 @@ static int run(struct servers *s, struct tutti_err *err)
     return s->status;
 }
 
-static int check(const struct tutti_servers_opts *opts, struct tutti_err *err)
+int tutti_served_check(const struct tutti_servers_opts *opts, struct tutti_err *err)
 {
     if (opts->ops == NULL || opts->server_count == 0 || opts->server_bytes == NULL ||
         opts->params.last_step <= opts->params.first_step || opts->compute_ps < 0)
@@ -127,6 +127,17 @@ static int check_changes(const struct tutti_servers_opts *opts, struct tutti_err
     return 0;
 }
 
+void tutti_served_add_bytes(struct servers *s)
+{
+    const uint32_t workers = servers_workers(s);
+
+    for (uint32_t i = 0; i < s->opts.server_count; i++)
+        s->host_bytes[s->opts.server_host == NULL ? workers + i : s->opts.server_host[i]] +=
+            s->opts.server_bytes[i];
+    for (uint32_t i = 0; i < s->opts.server_count; i++)
+        s->bytes = tutti_plus(s->bytes, s->opts.server_bytes[i]);
+}
+
 static int set_up(struct servers *s, struct tutti_arena *arena, struct tutti_err *err)
 {
     uint32_t workers = servers_workers(s);
@@ -141,11 +152,7 @@ static int set_up(struct servers *s, struct tutti_arena *arena, struct tutti_err
         tutti_cards_init(&s->cards, arena, s->opts.host_count, s->opts.host_bytes_per_s,
                          (workers + 1) * s->opts.server_count) < 0)
         return tutti_nomem(err);
-    for (uint32_t i = 0; i < s->opts.server_count; i++)
-        s->host_bytes[s->opts.server_host == NULL ? workers + i : s->opts.server_host[i]] +=
-            s->opts.server_bytes[i];
-    for (uint32_t i = 0; i < s->opts.server_count; i++)
-        s->bytes = tutti_plus(s->bytes, s->opts.server_bytes[i]);
+    tutti_served_add_bytes(s);
     tutti_random_seed(&s->random, s->opts.seed);
     return tutti_served_lead(s, err);
 }
@@ -215,7 +222,7 @@ int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_serve
                             TUTTI_BYTES_TO(struct tutti_servers_opts, relaxed), err);
 
     if (status == 0)
-        status = check(&s.opts, err);
+        status = tutti_served_check(&s.opts, err);
     if (status == 0)
         status = check_changes(&s.opts, err);
     if (status < 0)
@@ -242,7 +249,7 @@ int tutti_servers_exchange(const struct tutti_servers_opts *opts, tutti_ps *ret_
                             TUTTI_BYTES_TO(struct tutti_servers_opts, relaxed), err);
 
     if (status == 0)
-        status = check(&s.opts, err);
+        status = tutti_served_check(&s.opts, err);
     if (status < 0)
         return status;
     arena = tutti_arena_new();

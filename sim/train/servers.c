@@ -430,7 +430,10 @@ static int play(struct job *j, struct tutti_err *err)
     if (status < 0)
         return status;
     opts = opts_of(j, ops);
-    if (j->ask.by_variable) { /* computing as it is, and beside it what cards carry both ways */
+    if (j->ask.show != NULL)
+        status = j->ask.show(j->ask.show_context, &opts, err);
+    if (status == 0 &&
+        j->ask.by_variable) { /* computing as it is, and beside it what cards carry both ways */
         status = tutti_servers_exchange(&opts, &exchange_ps, err);
         memset(j->server_bytes, 0, j->ask.server_count * sizeof(*j->server_bytes));
     }
