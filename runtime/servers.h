@@ -66,7 +66,7 @@ struct tutti_servers_result {
     uint64_t *by_worker; /* [worker_count] gradients applied: room of the caller's; or NULL */
 };
 
-/* What a watcher of the chief asks for. */
+/* What who watches asks for: a checkpoint beside training (of the chief); one, and the end. */
 enum { TUTTI_SERVERS_SAVE_NOW = 1, TUTTI_SERVERS_STOP = 2 };
 
 struct tutti_servers_params {
@@ -112,10 +112,34 @@ struct tutti_servers_params {
     int (*told)(void *context, const struct tutti_servers_told *told, struct tutti_err *err);
     /* The weights as they are at `step`, restored or last saved: [elements of all variables]. */
     int (*weights)(void *context, uint64_t step, const float *weights, struct tutti_err *err);
-    int (*watch)(void *context); /* asked between steps and while it waits: what somebody wants */
+    int (*watch)(void *context); /* of every role, asked again and again: what somebody wants */
     void (*note)(void *context, const char *line); /* for people; of every role */
     void *context;
 };
+
+/* ---- a cluster of TensorFlow's --------------------------------------------------------------- */
+
+struct tutti_arena;
+struct tutti_env;
+
+/* What TF_CONFIG says of a cluster with servers, and who of it this process is. */
+struct tutti_servers_cluster {
+    enum tutti_servers_role role; /* 0: an evaluator, who takes no part */
+    uint32_t index;
+    uint32_t server_count;
+    uint32_t worker_count;
+    bool has_chief;
+    const char *const *servers; /* [server_count] */
+    struct tutti_arena *arena;
+};
+
+/* *ret is NULL where TF_CONFIG is not set, or its cluster has no "ps". -TUTTI_EINVAL says what is
+ * wrong with it: no worker, an address that is two tasks', a task that is not there. */
+int tutti_servers_cluster_read(const struct tutti_env *env, struct tutti_servers_cluster **ret,
+                               struct tutti_err *err);
+void tutti_servers_cluster_free(struct tutti_servers_cluster *cluster); /* NULL is a no-op */
+
+/* ---- training -------------------------------------------------------------------------------- */
 
 /* Takes part until the last step is made and saved. -TUTTI_ETIME, -TUTTI_EIO: who is missing, lost
  * or silent, by name. *ret is known to those that train, not to servers beside server 0. */

@@ -327,22 +327,16 @@ static int look_at_saver(struct tutti_server_trainer *t, struct tutti_err *err)
     return status;
 }
 
-int tutti_chief_look(struct tutti_server_trainer *t, struct tutti_err *err)
+int tutti_chief_look(struct tutti_server_trainer *t, int wanted, struct tutti_err *err)
 {
     const struct tutti_server_head head = {.step = 0};
     const double now_s = tutti_server_now_s();
-    const int wanted = t->params.watch != NULL ? t->params.watch(t->params.context) : 0;
     const bool is_due = t->params.save_ps > 0 && t->params.checkpoint != NULL &&
                         (now_s - t->asked_s) * 1e12 > (double)t->params.save_ps;
     int status = t->saving->in_flight ? look_at_saver(t, err) : 0;
 
-    if (status == 0 && (is_due || (wanted & TUTTI_SERVERS_SAVE_NOW) != 0)) {
-        t->asked_s = now_s;
-        status = tutti_trainer_tell(t, 0, TUTTI_MESSAGE_SAVE_DUE, &head, NULL, 0, NULL, 0, err);
-    }
-    if (status == 0 && (wanted & TUTTI_SERVERS_STOP) != 0 && !t->stop_asked) {
-        t->stop_asked = true;
-        status = tutti_trainer_tell(t, 0, TUTTI_MESSAGE_STOP, &head, NULL, 0, NULL, 0, err);
-    }
-    return status;
+    if (status < 0 || (!is_due && (wanted & TUTTI_SERVERS_SAVE_NOW) == 0))
+        return status;
+    t->asked_s = now_s;
+    return tutti_trainer_tell(t, 0, TUTTI_MESSAGE_SAVE_DUE, &head, NULL, 0, NULL, 0, err);
 }

@@ -50,6 +50,8 @@ void tutti_lead_save_due(struct tutti_lead *lead);
 /* Saves, and ends as if this were the last step. */
 void tutti_lead_stop(struct tutti_lead *lead);
 
+/* What time it is: before events that are to bear it. */
+void tutti_lead_set_now(struct tutti_lead *lead, double now_s);
 /* 0; or who has not come, was lost, or has been silent for longer than the deadline. */
 int tutti_lead_check(struct tutti_lead *lead, double now_s, struct tutti_err *err);
 

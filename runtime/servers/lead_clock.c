@@ -82,6 +82,11 @@ static int fail_silent(const struct tutti_lead *l, struct tutti_err *err)
                       l->step, name, deadline_s);
 }
 
+void tutti_lead_set_now(struct tutti_lead *l, double now_s)
+{
+    l->now_s = now_s;
+}
+
 int tutti_lead_check(struct tutti_lead *l, double now_s, struct tutti_err *err)
 {
     const double due_s = now_s - (double)l->params.deadline_ps / (double)TUTTI_PS_PER_S;
@@ -94,11 +99,11 @@ int tutti_lead_check(struct tutti_lead *l, double now_s, struct tutti_err *err)
         *err = l->failure;
         return -TUTTI_EINVAL;
     }
-    if (!lead_is_present(l, LEAD_CHIEF) && l->lost_s[LEAD_CHIEF] < due_s)
-        status = fail_missing(l, LEAD_CHIEF, err);
     for (uint32_t s = 0; s < l->params.server_count && status == 0; s++)
         if (!lead_is_present(l, l->trainer_count + s) && l->lost_s[l->trainer_count + s] < due_s)
             status = fail_missing(l, l->trainer_count + s, err);
+    if (status == 0 && !lead_is_present(l, LEAD_CHIEF) && l->lost_s[LEAD_CHIEF] < due_s)
+        status = fail_missing(l, LEAD_CHIEF, err); /* without a server it is not there either */
     if (status == 0)
         status = check_workers(l, due_s, err);
     if (status == 0 && l->moved_s < due_s)

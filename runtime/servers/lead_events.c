@@ -24,7 +24,13 @@ static void lost(struct tutti_lead *l, uint32_t member)
 
 void tutti_lead_trainer_joined(struct tutti_lead *l, uint32_t trainer)
 {
+    const struct tutti_server_head head = {.generation = l->generation, .step = l->step};
+
     assert(trainer < l->trainer_count);
+    if (l->over) { /* it comes late */
+        tutti_lead_finish(l, trainer, &head);
+        return;
+    }
     tutti_lead_trainer_lost(l, trainer);
     joined(l, trainer);
 }
@@ -33,6 +39,7 @@ void tutti_lead_trainer_joined(struct tutti_lead *l, uint32_t trainer)
 static void end_generation(struct tutti_lead *l)
 {
     tutti_lead_end_training(l);
+    l->halted = false;
     l->generation++;
 }
 
@@ -40,7 +47,7 @@ static void end_generation(struct tutti_lead *l)
  * another worker the rest does. */
 void tutti_lead_trainer_lost(struct tutti_lead *l, uint32_t trainer)
 {
-    if (!lead_is_present(l, trainer))
+    if (l->over || !lead_is_present(l, trainer))
         return;
     if (trainer == LEAD_CHIEF)
         end_generation(l);
@@ -63,7 +70,7 @@ void tutti_lead_server_joined(struct tutti_lead *l, uint32_t server)
 
 void tutti_lead_server_lost(struct tutti_lead *l, uint32_t server)
 {
-    if (!lead_is_present(l, l->trainer_count + server))
+    if (l->over || !lead_is_present(l, l->trainer_count + server))
         return;
     end_generation(l);
     lost(l, l->trainer_count + server);
@@ -125,7 +132,9 @@ void tutti_lead_set_up(struct tutti_lead *l, uint32_t trainer, const struct tutt
         return;
     }
     tutti_lead_tell_supervisor(l, TUTTI_EVENT_DONE, LEAD_CHIEF, 0);
-    if (l->step > 0) /* of a checkpoint that this server has not seen written */
+    if (l->stopping)
+        tutti_lead_stop(l);
+    else if (l->step > 0) /* of a checkpoint that this server has not seen written */
         tutti_lead_tell_supervisor(l, TUTTI_EVENT_PROGRESS, LEAD_CHIEF, l->step);
 }
 
@@ -154,18 +163,27 @@ void tutti_lead_save_due(struct tutti_lead *l)
         tutti_lead_supervise(l, &(struct tutti_coord_event){.kind = TUTTI_EVENT_SAVE_DUE});
 }
 
-/* Once what there is is saved: nobody is started any more, and all are told that it is over. */
+/* Nobody is started any more; what there is is saved, and then all are told that it is over. Where
+ * nothing is trained just now there is nothing newer than the last checkpoint. */
 void tutti_lead_stop(struct tutti_lead *l)
 {
-    struct tutti_server_head head = {.generation = l->generation, .step = l->step};
+    struct tutti_server_head head = {.generation = l->generation};
 
     l->stopping = true;
-    if (l->training != NULL && tutti_coordinator_saved(l->supervisor) < l->step)
-        tutti_lead_save_due(l);
-    if (l->over || tutti_coordinator_saved(l->supervisor) < l->step)
+    if (l->over)
         return;
+    l->halted = l->halted || l->training != NULL;
+    tutti_lead_end_training(l);
+    if (l->halted && lead_is_present(l, LEAD_CHIEF) &&
+        tutti_coordinator_saved(l->supervisor) < l->step) {
+        tutti_lead_supervise(l, &(struct tutti_coord_event){.kind = TUTTI_EVENT_SAVE_DUE});
+        if (tutti_coordinator_saved(l->supervisor) < l->step)
+            return; /* again, once it is */
+    }
     l->stopped = l->step < l->params.steps;
+    head.step = l->step;
     for (uint32_t t = 0; t < l->trainer_count; t++)
         if (lead_is_present(l, t))
             tutti_lead_finish(l, t, &head);
+    l->over = true;
 }

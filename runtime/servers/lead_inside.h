@@ -22,6 +22,7 @@ struct tutti_lead {
     double moved_s; /* when something last went on */
     double *lost_s; /* [trainers and servers] since when it is not there */
     bool stopping;
+    bool halted; /* for it: training was under way */
     bool stopped;
     bool over;
     bool acting; /* on an event of the supervisor */

@@ -108,6 +108,8 @@ static void read_seat(struct tutti_server *s, uint32_t index)
 
         if (status == -TUTTI_ETIME)
             return;
+        if (s->lead != NULL)
+            tutti_lead_set_now(s->lead, tutti_server_now_s());
         if (status == 0)
             status = tutti_server_take(s, &s->seats[index], &got, &said);
         if (status == 0 || s->failed != 0)
@@ -162,6 +164,7 @@ static int take_link(struct tutti_server *s, const struct tutti_frames_got *got,
         return tutti_server_carry_out(s, &head, err);
     case TUTTI_MESSAGE_FINISH:
         s->over = true;
+        s->stopped = head.number > 0;
         s->over_s = tutti_server_now_s();
         return 0;
     case TUTTI_MESSAGE_FAIL:
@@ -217,7 +220,7 @@ static void say_alive(struct tutti_server *s, double now_s)
 
 static void tell_all(struct tutti_server *s, enum tutti_server_message message, const char *text)
 {
-    const struct tutti_server_head head = {.step = 0};
+    const struct tutti_server_head head = {.number = s->stopped};
 
     for (uint32_t i = 0; i < s->seat_count; i++)
         if (s->seats[i].is_known &&
@@ -257,6 +260,10 @@ static int lead_once(struct tutti_server *s, struct tutti_err *err)
     tutti_server_tell_chief(s);
     say_alive(s, now_s);
     if (status == 0 && tutti_lead_is_over(s->lead) && !s->over) {
+        struct tutti_servers_result result;
+
+        tutti_lead_result(s->lead, &result);
+        s->stopped = result.stopped;
         s->over = true;
         s->over_s = now_s;
         tell_all(s, TUTTI_MESSAGE_FINISH, "");
@@ -264,14 +271,45 @@ static int lead_once(struct tutti_server *s, struct tutti_err *err)
     return status;
 }
 
+/* All is over and everybody knows. Who is slow to start may come after the end: then it is told so,
+ * and for no longer than the deadline. */
+static bool is_done(const struct tutti_server *s)
+{
+    const double since_s = tutti_server_now_s() - s->over_s;
+
+    if (!s->over)
+        return false;
+    if (s->seen_count < lead_trainer_count(&s->params))
+        return since_s > deadline_s(s);
+    return s->seat_count == 0 || since_s > LINGER_S;
+}
+
+/* Somebody wants this process to end: then all save, and end. */
+static void look_at_watch(struct tutti_server *s)
+{
+    const struct tutti_server_head head = {.step = 0};
+    uint8_t packed[TUTTI_SERVER_HEAD_BYTES];
+    const struct tutti_frames_part part = {packed, sizeof(packed)};
+
+    if (s->params.watch == NULL || s->stop_asked ||
+        (s->params.watch(s->params.context) & TUTTI_SERVERS_STOP) == 0)
+        return;
+    s->stop_asked = true;
+    if (s->lead != NULL)
+        tutti_lead_stop(s->lead);
+    tutti_server_head_put(&head, packed);
+    if (s->link != NULL)
+        (void)tutti_frames_send(s->link, TUTTI_MESSAGE_STOP, &part, 1, NULL);
+}
+
 static int serve(struct tutti_server *s, struct tutti_err *err)
 {
     struct pollfd *polled = calloc((size_t)s->seat_room + 2, sizeof(*polled));
     int status = polled == NULL ? tutti_nomem(err) : 0;
 
-    while (status == 0 &&
-           !(s->over && (s->seat_count == 0 || tutti_server_now_s() > s->over_s + LINGER_S))) {
+    while (status == 0 && !is_done(s)) {
         wait_once(s, polled);
+        look_at_watch(s);
         status = accept_all(s, err);
         if (status == 0 && s->lead != NULL)
             status = lead_once(s, err);
@@ -310,7 +348,8 @@ static int open_server(struct tutti_server *s, struct tutti_err *err)
     s->opts.has_listen_fd = false;
     s->seat_room = lead_trainer_count(p) + p->server_count + SEATS_BESIDE;
     s->seats = calloc(s->seat_room, sizeof(s->seats[0]));
-    if (status == 0 && s->seats == NULL)
+    s->seen = calloc(lead_trainer_count(p), sizeof(s->seen[0]));
+    if (status == 0 && (s->seats == NULL || s->seen == NULL))
         status = tutti_nomem(err);
     calls.context = s;
     if (status == 0 && p->index == 0) {
@@ -341,6 +380,7 @@ int tutti_servers_serve(const struct tutti_servers_params *params,
             by_worker[i] = ret->by_worker[i];
         ret->by_worker = by_worker;
     }
+    ret->stopped = s.stopped;
     for (uint32_t i = 0; i < s.seat_count; i++)
         tutti_frames_close(s.seats[i].frames);
     tutti_frames_close(s.link);
@@ -348,6 +388,7 @@ int tutti_servers_serve(const struct tutti_servers_params *params,
     tutti_lead_free(s.lead);
     tutti_store_free(s.store);
     free(s.seats);
+    free(s.seen);
     free(s.told);
     return status;
 }

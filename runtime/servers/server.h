@@ -31,9 +31,13 @@ struct tutti_server {
     struct tutti_seat *seats;
     uint32_t seat_count;
     uint32_t seat_room;
+    bool *seen; /* [those that train] have been here */
+    uint32_t seen_count;
     double alive_s; /* when it last said that it is */
     double link_s;  /* when server 0 last said something */
     bool over;
+    bool stopped; /* before its time */
+    bool stop_asked;
     double over_s;
     int failed; /* a status, and why all is to end */
     struct tutti_err why;

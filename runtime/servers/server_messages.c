@@ -183,10 +183,11 @@ static int refuse(struct tutti_seat *seat, const char *what, const char *there, 
     struct tutti_err said;
     const struct tutti_server_head head = {.step = 0};
 
-    (void)tutti_fail(&said, TUTTI_EINVAL, "%s is '%.300s' there and '%.300s' on the server", what,
-                     there, here);
+    (void)tutti_fail(&said, TUTTI_EINVAL, "%s of this process is '%.300s', of the server '%.300s'",
+                     what, there, here);
     tutti_server_send(seat, TUTTI_MESSAGE_FAIL, &head, said.text, strlen(said.text) + 1);
-    return tutti_fail(err, TUTTI_EINVAL, "%.900s", said.text);
+    return tutti_fail(err, TUTTI_EINVAL, "%s of that process is '%.300s', of this server '%.300s'",
+                      what, there, here);
 }
 
 /* Its number among those that train, or among servers; false: there is no such. */
@@ -247,6 +248,10 @@ static int welcome(struct tutti_server *s, struct tutti_seat *seat,
     else
         tutti_lead_name(&s->params, seat->member, name, sizeof(name));
     tutti_frames_set_name(seat->frames, name);
+    if (seat->role != TUTTI_SERVERS_SERVER && !s->seen[seat->member]) {
+        s->seen[seat->member] = true;
+        s->seen_count++;
+    }
     tutti_server_send(seat, TUTTI_MESSAGE_WELCOME, &head, NULL, 0);
     if (s->lead == NULL)
         return 0;
@@ -355,9 +360,6 @@ static int take_for_lead(struct tutti_server *s, struct tutti_seat *seat,
     case TUTTI_MESSAGE_SAVE_DUE:
         tutti_lead_save_due(s->lead);
         return 0;
-    case TUTTI_MESSAGE_STOP:
-        tutti_lead_stop(s->lead);
-        return 0;
     case TUTTI_MESSAGE_SEEN:
         s->told_waits = false;
         return 0;
@@ -384,6 +386,10 @@ int tutti_server_take(struct tutti_server *s, struct tutti_seat *seat,
         return status;
     if (got->type == TUTTI_MESSAGE_ALIVE)
         return 0;
+    if (got->type == TUTTI_MESSAGE_STOP && s->lead != NULL) {
+        tutti_lead_stop(s->lead);
+        return 0;
+    }
     if (seat->role == TUTTI_SERVERS_SERVER)
         return tutti_fail(err, TUTTI_EINVAL, "message '%u' of a server", got->type);
     switch (got->type) {

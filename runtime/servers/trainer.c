@@ -9,7 +9,7 @@
 
 #include "runtime/status.h"
 
-static const tutti_ps LOOK_PS = 20 * TUTTI_PS_PER_MS; /* of the chief, at its files */
+static const tutti_ps LOOK_PS = 20 * TUTTI_PS_PER_MS; /* at files, and at who watches */
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -162,8 +162,7 @@ static void close_links(struct tutti_server_trainer *t)
     t->start.is_there = t->set_up.is_there = t->save.is_there = false;
 }
 
-/* To the other servers first: once server 0 knows this process, all do. */
-static int open_link(struct tutti_server_trainer *t, uint32_t server, struct tutti_err *err)
+static int say_hello(struct tutti_server_trainer *t, uint32_t server, struct tutti_err *err)
 {
     struct tutti_server_hello hello = {.role = t->params.role, .index = t->params.index};
     char model[TUTTI_SERVER_TEXT_BYTES];
@@ -172,30 +171,33 @@ static int open_link(struct tutti_server_trainer *t, uint32_t server, struct tut
     struct tutti_frames_part part = {.data = body};
     struct tutti_server_head head;
     const uint8_t *nothing;
-    char name[64];
     int status;
 
-    (void)snprintf(name, sizeof(name), "parameter server %u", server);
     tutti_servers_describe(&t->params, t->layout, model, training);
     hello.model = model;
     hello.training = training;
     part.bytes = tutti_server_hello_put(&hello, body);
-    status = tutti_frames_connect(&t->opts, t->params.servers[server], t->params.deadline_ps, name,
-                                  &t->links[server], err);
-    if (status == 0)
-        status = tutti_frames_send(t->links[server], TUTTI_MESSAGE_HELLO, &part, 1, err);
+    status = tutti_frames_send(t->links[server], TUTTI_MESSAGE_HELLO, &part, 1, err);
     if (status == 0)
         status = tutti_trainer_await(t, server, TUTTI_MESSAGE_WELCOME, 0, &head, &nothing, err);
     t->heard_s = tutti_server_now_s();
     return status;
 }
 
+/* Server 0 first: without it the others end. It is the last to learn who this is: once it does, all
+ * do. */
 static int open_links(struct tutti_server_trainer *t, struct tutti_err *err)
 {
+    char name[64];
     int status = 0;
 
+    for (uint32_t s = 0; s < t->params.server_count && status == 0; s++) {
+        (void)snprintf(name, sizeof(name), "parameter server %u", s);
+        status = tutti_frames_connect(&t->opts, t->params.servers[s], t->params.deadline_ps, name,
+                                      &t->links[s], err);
+    }
     for (uint32_t s = t->params.server_count; s-- > 0 && status == 0;)
-        status = open_link(t, s, err);
+        status = say_hello(t, s, err);
     return status;
 }
 
@@ -204,8 +206,14 @@ static int open_links(struct tutti_server_trainer *t, struct tutti_err *err)
 /* One thing that is to be done, or waits for one. */
 static int attend(struct tutti_server_trainer *t, struct tutti_err *err)
 {
-    int status = t->is_chief ? tutti_chief_look(t, err) : 0;
+    const struct tutti_server_head head = {.step = 0};
+    const int wanted = t->params.watch != NULL ? t->params.watch(t->params.context) : 0;
+    int status = t->is_chief ? tutti_chief_look(t, wanted, err) : 0;
 
+    if (status == 0 && (wanted & TUTTI_SERVERS_STOP) != 0 && !t->stop_asked) {
+        t->stop_asked = true;
+        status = tutti_trainer_tell(t, 0, TUTTI_MESSAGE_STOP, &head, NULL, 0, NULL, 0, err);
+    }
     if (status < 0)
         return status;
     if (t->set_up.is_there)
@@ -215,7 +223,8 @@ static int attend(struct tutti_server_trainer *t, struct tutti_err *err)
     if (t->start.is_there && t->computes && !tutti_trainer_is_aborted(t, &t->start.head))
         return tutti_trainer_episode(t, err);
     t->start.is_there = false;
-    return tutti_trainer_listen(t, t->is_chief ? LOOK_PS : t->params.deadline_ps / 4, err);
+    return tutti_trainer_listen(
+        t, t->is_chief || t->params.watch != NULL ? LOOK_PS : t->params.deadline_ps / 4, err);
 }
 
 /* A connection that broke is made anew, and server 0 sees a worker that comes back. What is wrong

@@ -71,8 +71,8 @@ int tutti_trainer_episode(struct tutti_server_trainer *trainer, struct tutti_err
 int tutti_chief_open(struct tutti_server_trainer *trainer, struct tutti_err *err);
 int tutti_chief_set_up(struct tutti_server_trainer *trainer, struct tutti_err *err);
 int tutti_chief_save(struct tutti_server_trainer *trainer, struct tutti_err *err);
-/* What goes on beside: files that are written, what the watcher wants. */
-int tutti_chief_look(struct tutti_server_trainer *trainer, struct tutti_err *err);
+/* What goes on beside: files that are written; saves that are due by the clock, or `wanted`. */
+int tutti_chief_look(struct tutti_server_trainer *trainer, int wanted, struct tutti_err *err);
 bool tutti_chief_is_busy(const struct tutti_server_trainer *trainer);
 void tutti_chief_close(struct tutti_server_trainer *trainer);
 

@@ -55,19 +55,28 @@ TEST(three_servers_and_a_chief_of_its_own_learn_it)
     check_line();
 }
 
+/* Once both are there: one of them may start late. */
 TEST(equal_workers_are_one_update_apart)
 {
-    const struct tutti_servers_result *r = &cast->actor[1].result;
+    uint64_t of_worker[2] = {0, 0};
+    uint64_t sum = 0;
+    uint32_t count = 0;
 
-    cast_new(1, 2, 100);
-    play.slow_us[0] = play.slow_us[1] = 20000;
+    cast_new(1, 2, 60);
+    play.slow_us[0] = play.slow_us[1] = 30000;
     cast_start_all();
     cast_end(30);
-    check_steps(100);
-    if (fabs((double)r->staleness_sum / 100 - 1) > 0.2)
-        TEST_FAIL("mean staleness %g", (double)r->staleness_sum / 100);
-    for (int i = 0; i < 4; i++)
-        printf("staleness %d: %" PRIu64 "\n", i, r->staleness[i]);
+    check_steps(60);
+    for (uint32_t i = 0; i < 60; i++) {
+        of_worker[cast->told[i].worker]++;
+        if (of_worker[0] < 2 || of_worker[1] < 2)
+            continue;
+        sum += cast->told[i].staleness;
+        count++;
+    }
+    printf("mean staleness %g of %u\n", (double)sum / count, count);
+    CHECK(count > 10);
+    CHECK(fabs((double)sum / count - 1) < 0.2);
 }
 
 /* ---- synchronous ----------------------------------------------------------------------------- */
