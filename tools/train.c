@@ -19,6 +19,7 @@
 #include "tools/train/elastic.h"
 #include "tools/train/found.h"
 #include "tools/train/going_on.h"
+#include "tools/train/ps.h"
 #include "tools/train/real.h"
 #include "tools/train/step.h"
 #include "tools/train/strategy.h"
@@ -371,7 +372,8 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
     int status;
 
     if (tutti_args_given(args, "backend"))
-        return tutti_train_real(args, sink, err);
+        return tutti_train_is_ps(args) ? tutti_train_ps(args, sink, err)
+                                       : tutti_train_real(args, sink, err);
     if (tutti_args_operand(args, 0) == NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "no machine to simulate it on (SPEC: 'tutti topo list'; or -B threads: "

@@ -178,6 +178,7 @@ struct tutti_train_real {
     struct tutti_learner learner;
     struct tutti_trainer_params params;
     struct tutti_trainer *trainer;
+    bool by_servers; /* no schedule is played: parameter servers */
     uint64_t steps;
     uint64_t evaluate_every; /* 0: not */
     bool evaluate_end;

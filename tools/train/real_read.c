@@ -98,6 +98,8 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
     const char *name = tutti_args_text(args, "strategy");
     int status;
 
+    if (name == NULL && real->by_servers)
+        name = "parameter-server";
     if (name == NULL)
         name = real->run.rank_count == 1 ? "onedevice"
                : real->run.grouped       ? "multiworkermirrored"
@@ -114,11 +116,8 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
     if (status < 0)
         return status;
     choose_algorithm(args, real);
-    if (q.strategy.coordinated)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "strategy '%s' is not played for real yet: a coordinator leads it (any "
-                          "other)",
-                          name);
+    if (real->by_servers)
+        return 0;
     if (strcmp(name, "onedevice") == 0 && real->run.rank_count > 1)
         return tutti_fail(err, TUTTI_EINVAL, "strategy 'onedevice' on '%u' ranks (1, or mirrored)",
                           real->run.rank_count);

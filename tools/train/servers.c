@@ -35,7 +35,8 @@ static int read_launch(const char *text, struct tutti_train_servers_ask *ask, st
     return 0;
 }
 
-static int read_partition(const char *text, struct tutti_partitioning *ret, struct tutti_err *err)
+int tutti_train_partition_read(const char *text, struct tutti_partitioning *ret,
+                               struct tutti_err *err)
 {
     static const struct {
         const char *word;
@@ -124,7 +125,8 @@ int tutti_train_servers_read(const struct tutti_args *args, struct tutti_train_s
     if (tutti_args_given(args, "launch"))
         status = read_launch(tutti_args_text(args, "launch"), ask, err);
     if (status == 0)
-        status = read_partition(tutti_args_text(args, "partition"), &ask->partition, err);
+        status =
+            tutti_train_partition_read(tutti_args_text(args, "partition"), &ask->partition, err);
     if (status == 0 && tutti_args_given(args, "tf-config"))
         status = read_tasks(tutti_args_text(args, "tf-config"), &q->tasks, err);
     if (status < 0)
