@@ -41,6 +41,7 @@ struct pods {
     uint16_t ports[PODS_MAX];
     const struct yaml *rules; /* of the Job; NULL: nothing is started again */
     bool failed;              /* the Job has given up */
+    bool over;                /* it is done, by its successPolicy: who still runs is told to end */
     int codes[POD_CODES_MAX]; /* in the order in which they came */
     int code_count;
 };
@@ -243,7 +244,7 @@ static inline void pods_ended(struct pods *pods, struct pod *pod, int status)
     pod->succeeded = code == 0;
     if (pods->code_count < POD_CODES_MAX)
         pods->codes[pods->code_count++] = code;
-    if (code == 0 || pods->rules == NULL)
+    if (code == 0 || pods->rules == NULL || pods->over)
         return;
     action = pods_action(pods, code);
     pod->failures += strcmp(action, "Count") == 0;
@@ -253,6 +254,32 @@ static inline void pods_ended(struct pods *pods, struct pod *pod, int status)
     (void)poll(NULL, 0, 20 * pod->failures); /* of the Job's own pause, a small part */
     if (!pods->failed)
         pod_start(pod);
+}
+
+/* Whether all of the pods that the Job's successPolicy names have ended well: "0,3". */
+static inline bool pods_are_done(const struct pods *pods)
+{
+    const char *at = pods->rules == NULL
+                         ? NULL
+                         : yaml_at(pods->rules, "1.spec.successPolicy.rules.0.succeededIndexes");
+
+    while (at != NULL && *at != '\0') {
+        char *end;
+        long index = strtol(at, &end, 10);
+
+        if (end == at || index >= pods->count || !pods->pods[index].succeeded)
+            return false;
+        at = end + (*end == ',');
+    }
+    return at != NULL;
+}
+
+static inline void pods_end(struct pods *pods)
+{
+    pods->over = true;
+    for (int i = 0; i < pods->count; i++)
+        if (pods->pods[i].id > 0)
+            (void)kill(pods->pods[i].id, SIGTERM);
 }
 
 /* One look at all; false: nobody runs any more. */
@@ -270,6 +297,8 @@ static inline bool pods_look(struct pods *pods)
             pods_ended(pods, pod, status);
         runs = runs || pod->id > 0;
     }
+    if (!pods->over && pods_are_done(pods))
+        pods_end(pods);
     return runs && !pods->failed;
 }
 

@@ -3,8 +3,9 @@
  *
  * Fields: Kubernetes API reference, batch/v1 Job and core/v1 Service; "Job with Pod-to-Pod
  * Communication" and "Handling retriable and non-retriable pod failures with Pod failure policy" of
- * its documentation. backoffLimitPerIndex is there from 1.29 on (beta; stable in 1.33), and asks
- * for restartPolicy Never, so that the Job, not the kubelet, starts a pod again: on any node. */
+ * its documentation. backoffLimitPerIndex (1.29 beta, 1.33 stable) asks for restartPolicy Never, so
+ * that the Job, not the kubelet, starts a pod again: on any node. successPolicy: 1.31 beta, 1.33
+ * stable. */
 #include <inttypes.h>
 
 #include "tools/launch/pod.h"
@@ -52,6 +53,21 @@ static void print_failures(const struct tutti_kubernetes *m, FILE *out)
           "      onPodConditions:\n"
           "      - type: DisruptionTarget\n",
           out);
+}
+
+/* Training is over when the first task has ended well, which is the one that leads, and who looks
+ * at its last checkpoint: a pod that was made again too late finds nobody any more. */
+static void print_success(const struct tutti_kubernetes *m, FILE *out)
+{
+    const struct tutti_task_type *evaluator = tutti_tasks_started_of(m->tasks, "evaluator");
+
+    fputs("  successPolicy:\n"
+          "    rules:\n"
+          "    - succeededIndexes: \"0",
+          out);
+    if (evaluator->count > 0)
+        fprintf(out, ",%" PRIu32, evaluator->first);
+    fputs("\"\n", out);
 }
 
 /* {"chief":["NAME-0.NAME:2222"],"worker":[...]}, in which no quote ' can be. */
@@ -109,6 +125,7 @@ void tutti_kubernetes_print_job(const struct tutti_kubernetes *m, FILE *out)
             "  backoffLimitPerIndex: %" PRIu32 "\n"
             "  maxFailedIndexes: 0\n",
             m->tasks->count, m->tasks->count, m->restarts);
+    print_success(m, out);
     print_failures(m, out);
     fprintf(out,
             "  template:\n"
