@@ -169,6 +169,14 @@ const struct tutti_coord_action *tutti_coordinator_event(struct tutti_coordinato
                                                          const struct tutti_coord_event *event,
                                                          uint32_t *ret_count);
 
+/* Elastic: what a coordinator has come to, as numbers, by which another of the same parameters goes
+ * on as this one would: that of a member that comes later. Its statistics are its own.
+ * -TUTTI_EINVAL: of another number of members; -TUTTI_ELACK: another kind. */
+size_t tutti_coordinator_image_count(const struct tutti_coordinator *coordinator);
+void tutti_coordinator_image(const struct tutti_coordinator *coordinator, uint64_t *ret);
+int tutti_coordinator_take_image(struct tutti_coordinator *coordinator, const uint64_t *image,
+                                 struct tutti_err *err);
+
 /* For looking at. */
 uint64_t tutti_coordinator_step(const struct tutti_coordinator *coordinator); /* the global one */
 uint64_t tutti_coordinator_saved(const struct tutti_coordinator *coordinator);

@@ -86,6 +86,10 @@ int tutti_group_tcp_join(const struct tutti_group_tcp_opts *opts, struct tutti_g
  * new process 0 is on the same host. "" where nothing is listened to. */
 const char *tutti_group_tcp_address(const struct tutti_group *group, char *ret);
 
+/* How many newcomers wait at this process, which lets them in with the others (tutti_group_admit);
+ * 0 but for process 0. */
+uint32_t tutti_group_tcp_newcomers(const struct tutti_group *group);
+
 /* Listens as process 0 would, by root, bind, secret and open_to_all of opts; port 0 takes a free
  * one. ret_address (TUTTI_GROUP_TCP_ADDRESS_BYTES) is what to give as root to all processes: with
  * bind the address that it stands for, else the host of root. */

@@ -27,6 +27,13 @@ static int ask_root(struct tutti_group_tcp *group, uint32_t count_max, tutti_ps 
     return status;
 }
 
+uint32_t tutti_group_tcp_newcomers(const struct tutti_group *base)
+{
+    const struct tutti_group_tcp *group = (const struct tutti_group_tcp *)base;
+
+    return atomic_load(&group->mailbox.newcomer_count);
+}
+
 static void hold(struct tutti_group_tcp *group, bool on)
 {
     pthread_mutex_lock(&group->mailbox.lock);
