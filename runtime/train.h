@@ -126,6 +126,7 @@ struct tutti_trainer_params {
      * they touch of sparse gradients. 0: 1 */
     uint32_t samples;
     tutti_ps compress_ps; /* emulated: of all gradients, to compress them and back */
+    bool unrestored;      /* what is saved is left alone: another tells how far training has come */
 };
 
 /* One step, as all ranks know it. */
@@ -174,6 +175,16 @@ void tutti_trainer_stop(struct tutti_trainer *trainer);
 /* Saves where training is, waits until all ranks' parts are written, and commits it. Nothing
  * without a folder, or where this step is saved already. Collective. */
 int tutti_trainer_save(struct tutti_trainer *trainer, struct tutti_err *err);
+
+/* All that training has come to, as bytes whose order and number do not depend on how many ranks
+ * there are: another trainer of the same model, strategy and optimizer goes on from there, to the
+ * same bits. read: of this process; write: all its ranks go on so. spread: collective, all have
+ * what rank `rank` has. -TUTTI_EINVAL where ranks divide it (fsdp, zero1, ...; compression). */
+uint64_t tutti_trainer_state_bytes(const struct tutti_trainer *trainer);
+int tutti_trainer_read_state(struct tutti_trainer *trainer, void *to, struct tutti_err *err);
+int tutti_trainer_write_state(struct tutti_trainer *trainer, const void *from,
+                              struct tutti_err *err);
+int tutti_trainer_spread_state(struct tutti_trainer *trainer, uint32_t rank, struct tutti_err *err);
 
 /* The newest checkpoint that is committed in a folder, whoever trains there: for who only looks on.
  * Whether it is sound shows when it is restored. */
@@ -243,6 +254,9 @@ struct tutti_net_learner_facts {
  * not what they should be, by name. */
 int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct tutti_learner *ret,
                           struct tutti_net_learner_facts *ret_facts, struct tutti_err *err);
+/* From now on there are so many ranks: examples are divided among them. Between two trainers: no
+ * replica is open. */
+void tutti_net_learner_regroup(struct tutti_learner *learner, uint32_t rank_count);
 /* Who multiplies matrices: "OpenBLAS 0.3.21", or "own loops". */
 const char *tutti_train_products_name(void);
 void tutti_net_learner_free(struct tutti_learner *learner); /* all replicas are closed before */

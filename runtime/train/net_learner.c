@@ -1,4 +1,5 @@
 /* A network on a data set as a learner. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -526,6 +527,14 @@ const char *tutti_train_products_name(void)
     struct tutti_blas blas;
 
     return tutti_blas_open(&blas) ? "OpenBLAS" : "own loops";
+}
+
+void tutti_net_learner_regroup(struct tutti_learner *learner, uint32_t rank_count)
+{
+    struct context *c = learner->context;
+
+    assert(rank_count > 0);
+    c->params.rank_count = rank_count;
 }
 
 void tutti_net_learner_free(struct tutti_learner *learner)

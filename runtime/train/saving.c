@@ -278,7 +278,7 @@ static int choose(struct tutti_trainer *t, double sums[TUTTI_TRAINER_SUMS], stru
 
     if (t->first_rank == 0)
         status = tutti_checkpoint_next_incarnation(NULL, t->params.checkpoint, &incarnation, err);
-    if (t->first_rank == 0 && status == 0)
+    if (t->first_rank == 0 && status == 0 && !t->params.unrestored)
         status = tutti_checkpoint_open_newest(&source, t->params.checkpoint, &c, err);
     if (c != NULL) {
         sums[0] = 1;

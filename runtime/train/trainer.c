@@ -103,7 +103,7 @@ static int open_run(struct tutti_trainer *t, struct tutti_err *err)
     return t->run != NULL ? 0 : tutti_run_open(t->params.backend, &play, &t->run, err);
 }
 
-static void close_run(struct tutti_trainer *t)
+void tutti_trainer_rest(struct tutti_trainer *t)
 {
     for (uint32_t i = 0; t->replicas != NULL && i < t->own_count; i++)
         if (t->replicas[t->first_rank + i] != NULL)
@@ -135,7 +135,7 @@ int tutti_trainer_play(struct tutti_trainer *t, const struct tutti_schedule *sch
 
     if (status < 0)
         return status;
-    close_run(t);
+    tutti_trainer_rest(t);
     return tutti_backend_play(t->params.backend, &play, &played, err);
 }
 
@@ -179,7 +179,7 @@ void tutti_trainer_close(struct tutti_trainer *t)
 {
     if (t == NULL)
         return;
-    close_run(t);
+    tutti_trainer_rest(t);
     tutti_saving_close(t);
     for (uint32_t i = 0; t->replicas != NULL && i < t->params.rank_count; i++)
         if (t->replicas[i] != NULL) {

@@ -28,6 +28,8 @@ struct tutti_replica *tutti_trainer_first(const struct tutti_trainer *trainer);
  * opens with the next step. */
 int tutti_trainer_play(struct tutti_trainer *trainer, const struct tutti_schedule *schedule,
                        struct tutti_err *err);
+/* The run of the steps is closed, and opens with the next one: weights are in the replicas. */
+void tutti_trainer_rest(struct tutti_trainer *trainer);
 /* Steps of a play: one, of local SGD as many as lie between averages. */
 uint32_t tutti_trainer_stride(const struct tutti_trainer *trainer);
 /* Weights and moments of the ranks here are in their replicas, on devices, too. */
