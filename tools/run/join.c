@@ -106,11 +106,40 @@ static uint32_t count_of(const struct tutti_args *args, const char *name)
     return 0;
 }
 
+/* "2:4": 2. */
+static uint32_t least_of(const struct tutti_args *args)
+{
+    return is_given(args, "elastic") ? (uint32_t)strtoul(tutti_args_text(args, "elastic"), NULL, 10)
+                                     : 0;
+}
+
+/* One that comes to others who have begun: by itself. */
+static int read_entry(const struct tutti_args *args, struct tutti_join *join, struct tutti_err *err)
+{
+    char host[TUTTI_LAUNCH_HOST_BYTES];
+    uint16_t port;
+    int status =
+        tutti_launch_address("option '--join'", tutti_args_text(args, "join"), host, &port, err);
+
+    if (status < 0)
+        return status;
+    join->launch = (struct tutti_launch){
+        .name = "plain", .by = "option '--join'", .member = true, .count = 1, .host_count = 1};
+    join->enters = true;
+    print_root(join, host, port);
+    return 0;
+}
+
+bool tutti_join_meets_again(const struct tutti_join *join)
+{
+    return join->restarts > 0 && join->least == 0;
+}
+
 /* Who is lost must find the others where they were: not where a launcher carries addresses about as
  * processes start, and ends all of a job where one is lost. */
 static int check_restarts(const struct tutti_join *join, struct tutti_err *err)
 {
-    if (join->restarts == 0 || !join->launch.member || join->launch.count == 1 ||
+    if (!tutti_join_meets_again(join) || !join->launch.member || join->launch.count == 1 ||
         join->root[0] != '\0')
         return 0;
     return tutti_fail(err, TUTTI_EINVAL,
@@ -122,23 +151,28 @@ static int check_restarts(const struct tutti_join *join, struct tutti_err *err)
 int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct tutti_join *ret,
                     struct tutti_err *err)
 {
-    struct tutti_join join = {.command = args->command->name,
-                              .interface = tutti_args_text(args, "interface"),
-                              .open_to_all = tutti_args_flag(args, "open"),
-                              .listen_fd = -1,
-                              .deadline_ps = deadline_ps,
-                              .save_ps = is_given(args, "checkpoint") ? deadline_ps : 0,
-                              .restarts = count_of(args, "restarts"),
-                              .stop_code = (int)count_of(args, "stop-code")};
+    struct tutti_join join = {
+        .command = args->command->name,
+        .interface = tutti_args_text(args, "interface"),
+        .open_to_all = tutti_args_flag(args, "open"),
+        .listen_fd = -1,
+        .deadline_ps = deadline_ps,
+        .save_ps = is_given(args, "checkpoint") || is_given(args, "elastic") ? deadline_ps : 0,
+        .least = least_of(args),
+        .restarts = count_of(args, "restarts"),
+        .stop_code = (int)count_of(args, "stop-code")};
     bool launches = tutti_args_given(args, "launch");
     bool starts = launches || tutti_args_given(args, "hosts");
+    bool enters = is_given(args, "join");
     int status = check_options(args, err);
 
     if (status == 0 && starts)
         status = check_alone(launches ? "--launch" : "--hosts", err);
     if (status == 0)
         status = tutti_meet_secret(&tutti_env_process, join.secret, err);
-    if (status == 0 && !starts)
+    if (status == 0 && enters)
+        status = read_entry(args, &join, err);
+    if (status == 0 && !starts && !enters)
         status = tutti_launch_read(&tutti_env_process, tutti_args_text(args, "launcher"),
                                    &join.launch, err);
     if (status == 0 && !starts && join.launch.count == 0)
@@ -195,8 +229,8 @@ static int listen_here(struct tutti_join *join, const char *root, struct tutti_e
 static void be_child(struct tutti_join *join, uint32_t index)
 {
     join->launch.index = join->launch.local_index = index;
-    join->listens = index == 0;
-    if (!join->listens)
+    join->listens = index == 0 && join->listen_fd >= 0;
+    if (!join->listens && join->listen_fd >= 0)
         close(join->listen_fd);
 }
 
@@ -220,14 +254,18 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
         status = listen_here(join, "127.0.0.1:0", err);
     if (status == 0)
         status = tutti_children_new(join->command, count, sink, &children, err);
+    if (status == 0 && join->least > 0)
+        tutti_children_spare(children, join->least, join->stop_code);
     for (; status == 0 && index < count && !child; index++)
         status = tutti_children_start(children, &child, err);
     if (child) {
         be_child(join, index - 1);
         return 0;
     }
-    if (join->listen_fd >= 0 && join->restarts == 0)
+    if (join->listen_fd >= 0 && !tutti_join_meets_again(join)) {
         close(join->listen_fd);
+        join->listen_fd = -1;
+    }
     *ret_started = true;
     if (children == NULL)
         return status;
@@ -395,6 +433,25 @@ static void say(void *data, const char *line)
     fprintf(sink->notes, "tutti %s: %s\n", sink->command, line);
 }
 
+static int enter(const struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
+                 struct tutti_err *err)
+{
+    const struct tutti_group_tcp_opts opts = {
+        .size = sizeof(opts),
+        .root = join->root,
+        .bind = join->interface,
+        .secret = join->secret[0] != '\0' ? join->secret : NULL,
+        .secret_bytes = strlen(join->secret),
+        .open_to_all = join->open_to_all,
+        .deadline_ps = join->deadline_ps,
+        .stall_ps = join->deadline_ps / 4 * 3,
+        .log = say,
+        .log_data = sink,
+    };
+
+    return tutti_group_tcp_join(&opts, ret, err);
+}
+
 int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
                      struct tutti_err *err)
 {
@@ -406,10 +463,11 @@ int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tu
         .secret = join->secret,
         .open_to_all = join->open_to_all,
         .has_listen_fd = join->listens,
-        .listen_fd = join->listens && join->restarts > 0
+        .listen_fd = join->listens && tutti_join_meets_again(join)
                          ? fcntl(join->listen_fd, F_DUPFD_CLOEXEC, 0)
                          : join->listen_fd,
-        .again = join->restarts > 0,
+        .again = tutti_join_meets_again(join),
+        .admits = join->least > 0 && join->root[0] != 0,
         .deadline_ps = join->deadline_ps,
         .log = say,
         .log_data = sink,
@@ -420,11 +478,17 @@ int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tu
     assert(join->launch.member);
     assert(err != NULL);
     sink->command = join->command;
+    if (join->least > 0 && (join->enters || join->again))
+        return enter(join, sink, ret, err);
     status = tutti_meet(&opts, ret, err);
+    /* Refused, as one who was in it before, or is one more: those who have begun let it in. */
+    if (status == -TUTTI_EINVAL && join->least > 0 && join->launch.index > 0 &&
+        enter(join, sink, ret, NULL) == 0)
+        status = 0;
     if (status == -TUTTI_EINVAL && join->secret[0] == '\0' && strstr(err->text, "secret") != NULL)
         (void)snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text),
                        " (TUTTI_SECRET, the same for all, or '--open')");
-    join->listens = join->listens && join->restarts > 0;
+    join->listens = join->listens && tutti_join_meets_again(join);
     return status;
 }
 

@@ -61,6 +61,8 @@ struct tutti_join {
     uint32_t restarts; /* of --restarts: so often a lost process may come again, and all meet */
     int stop_code;     /* of --stop-code, where there is one */
     bool again;        /* this process has been lost, and started again */
+    uint32_t least;    /* of --elastic: the fewest that go on without the others; 0: not so */
+    bool enters;       /* of --join: a group that has begun, at `root` */
     char root[TUTTI_GROUP_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
     char secret[TUTTI_MEET_SECRET_BYTES];     /* "": none */
 };
@@ -79,6 +81,8 @@ int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, boo
  * strangers are told of there. */
 int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
                      struct tutti_err *err);
+/* Whether a child that is started again finds the others where they met, not as a newcomer. */
+bool tutti_join_meets_again(const struct tutti_join *join);
 /* Nobody is met any more. */
 void tutti_join_done(struct tutti_join *join);
 

@@ -133,13 +133,16 @@ static int open_mpi(const struct tutti_args *args, struct tutti_run_group *with,
 }
 
 /* All were given the same command, or they would wait for what never comes. */
-static int compare_commands(const struct tutti_args *args, struct tutti_group *group,
+static int compare_commands(const struct tutti_args *args, struct tutti_group *group, bool elastic,
                             tutti_ps deadline_ps, struct tutti_err *err)
 {
     /* Of "data" what is in the folder counts, which training compares, not where it lies. */
-    static const char *const own[] = {
-        "rendezvous", "launcher", "interface", "open", "engine",  "trace", "format", "pin",
-        "no-pin",     "output",   "svg",       "plot", "verbose", "quiet", "colour", "data"};
+    static const char *const own[] = {"rendezvous", "launcher",    "interface", "open",   "engine",
+                                      "trace",      "format",      "pin",       "no-pin", "output",
+                                      "svg",        "plot",        "verbose",   "quiet",  "colour",
+                                      "data",       "preempt-file"};
+    /* Who comes later was started by itself. */
+    static const char *const of_start[] = {"launch", "restarts", "join"};
     const struct tutti_command *command = args->command;
     struct tutti_run_facts *facts = NULL;
     int status = tutti_run_facts_new(&facts, err);
@@ -156,6 +159,8 @@ static int compare_commands(const struct tutti_args *args, struct tutti_group *g
 
         for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
             compared = compared && strcmp(option->name, own[k]) != 0;
+        for (size_t k = 0; k < sizeof(of_start) / sizeof(of_start[0]) && elastic; k++)
+            compared = compared && strcmp(option->name, of_start[k]) != 0;
         (void)snprintf(name, sizeof(name), "option '--%s'", option->name);
         if (compared)
             status = tutti_run_facts_add(facts, name, value, err);
@@ -252,7 +257,7 @@ static int begin(const struct tutti_args *args, struct tutti_run_command *run,
                  struct tutti_run_group *with, struct tutti_err *err)
 {
     tutti_ps deadline_ps = run->perform.deadline_ps;
-    int status = compare_commands(args, with->group, deadline_ps, err);
+    int status = compare_commands(args, with->group, with->join.least > 0, deadline_ps, err);
 
     if (status == 0)
         status = compare_schedules(run, with->group, deadline_ps, err);
@@ -263,13 +268,29 @@ static int begin(const struct tutti_args *args, struct tutti_run_command *run,
     return status;
 }
 
+void tutti_run_group_rest(struct tutti_run_group *with)
+{
+    tutti_backend_close(with->backend);
+    with->backend = NULL;
+}
+
+int tutti_run_group_next(const struct tutti_args *args, struct tutti_run_command *run,
+                         struct tutti_run_group *with, struct tutti_group *next,
+                         struct tutti_err *err)
+{
+    tutti_run_group_rest(with);
+    tutti_group_close(with->group);
+    with->group = next;
+    run->rank_count = 0;
+    return begin(args, run, with, err);
+}
+
 static void leave(struct tutti_run_group *with, int status, const struct tutti_err *err)
 {
     if (with->group != NULL)
         tutti_group_stop(with->group, status, err);
-    tutti_backend_close(with->backend);
+    tutti_run_group_rest(with);
     tutti_group_close(with->group);
-    with->backend = NULL;
     with->group = NULL;
 }
 
@@ -293,7 +314,7 @@ static int gather(const struct tutti_args *args, struct tutti_run_command *run,
         status = meet_tcp(with, sink, err);
         if (status == 0)
             status = begin(args, run, with, err);
-        if (status == 0 || with->join.restarts == 0 ||
+        if (status == 0 || !tutti_join_meets_again(&with->join) ||
             (status != -TUTTI_EIO && status != -TUTTI_ETIME))
             break;
         leave(with, status, err);

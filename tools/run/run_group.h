@@ -69,6 +69,14 @@ int tutti_run_group_again(const struct tutti_args *args, struct tutti_run_comman
                           struct tutti_run_group *with, struct tutti_sink *sink,
                           struct tutti_err *err);
 
+/* Before an elastic group changes: nothing is played any more. */
+void tutti_run_group_rest(struct tutti_run_group *with);
+/* Those who make the next group go on as that, one rank a process: it takes the place of the group.
+ * Collective. After an error the next one is over. */
+int tutti_run_group_next(const struct tutti_args *args, struct tutti_run_command *run,
+                         struct tutti_run_group *with, struct tutti_group *next,
+                         struct tutti_err *err);
+
 /* Plays all of it; every process gets all rows. */
 struct tutti_local; /* NULL, or rows are predicted as that machine would take them */
 int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *with,

@@ -2,18 +2,19 @@
 #include "tools/train/going_on.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/status.h"
 #include "tools/run/run.h"
 
-static const char *const options[] = {"restarts"};
+static const char *const options[] = {"restarts", "elastic", "join"};
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 
 static int check_one(const struct tutti_args *args, const struct tutti_run_command *run,
                      const char *name, struct tutti_err *err)
 {
-    if (!tutti_args_given(args, name))
+    if (!tutti_args_given(args, name) || (run == NULL && strcmp(name, "elastic") == 0))
         return 0;
     if (run == NULL)
         return tutti_fail(err, TUTTI_EINVAL,
@@ -43,7 +44,17 @@ int tutti_train_going_on_check(const struct tutti_args *args, const struct tutti
 
     for (int i = 0; i < OPTIONS && status == 0; i++)
         status = check_one(args, run, options[i], err);
-    return status;
+    if (status < 0 || !tutti_args_given(args, "preempt-file"))
+        return status;
+    if (run == NULL)
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "option '--preempt-file' without -B (threads, tcp or mpi: really trained)");
+    if (!tutti_args_given(args, "checkpoint") && !tutti_args_given(args, "elastic"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--preempt-file': nothing is saved before the end ('--checkpoint "
+                          "FOLDER', or '--elastic MIN:MAX' for the others to go on)");
+    return 0;
 }
 
 int tutti_train_elastic_read(const struct tutti_args *args, struct tutti_train_elastic_range *ret,
@@ -64,5 +75,35 @@ int tutti_train_elastic_read(const struct tutti_args *args, struct tutti_train_e
         return tutti_fail(err, TUTTI_EINVAL, "option '--elastic': '%.40s' (MIN:MAX, 1 to %d)", text,
                           MOST);
     *ret = (struct tutti_train_elastic_range){(uint32_t)least, (uint32_t)most};
+    return 0;
+}
+
+int tutti_train_elastic_check(const struct tutti_args *args,
+                              const struct tutti_train_elastic_range *range, struct tutti_err *err)
+{
+    static const char *const fixed[] = {"ranks", "micro-batch", "shard", "calibrate", "calib"};
+    const bool joins = tutti_args_given(args, "join");
+    const char *launch = tutti_args_text(args, "launch");
+    const unsigned long count = launch != NULL ? strtoul(launch, NULL, 10) : range->least;
+
+    if (range->least == 0 && joins)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--join' without '--elastic MIN:MAX', as those have it who are "
+                          "there");
+    if (range->least == 0)
+        return 0;
+    if (joins && launch != NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--launch' and '--join' contradict each other (one of them)");
+    if (count < range->least || count > range->most)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--launch': '%s' with '--elastic %s' (%u to %u)", launch,
+                          tutti_args_text(args, "elastic"), range->least, range->most);
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+        if (tutti_args_given(args, fixed[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "options '--elastic' and '--%s': each process is one rank, and their "
+                              "number changes (one of them)",
+                              fixed[i]);
     return 0;
 }

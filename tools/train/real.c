@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/coll.h"
@@ -94,6 +95,11 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
     status = tutti_train_going_on_check(args, run, err);
+    if (status == 0)
+        status = tutti_train_elastic_read(args, &real->elastic, err);
+    if (status == 0)
+        status = tutti_train_elastic_check(args, &real->elastic, err);
+    real->preempt_file = tutti_args_text(args, "preempt-file");
     return status < 0 ? status : tutti_run_group_check(args, run, err);
 }
 
@@ -122,7 +128,7 @@ static int open_backend(const struct tutti_args *args, struct tutti_train_real *
     return status;
 }
 
-static bool prints(const struct tutti_train_real *real)
+bool tutti_train_real_prints(const struct tutti_train_real *real)
 {
     return real->with.group == NULL || real->with.group->index == 0;
 }
@@ -164,7 +170,7 @@ static void round_up(struct tutti_train_real *real, struct tutti_sink *sink)
     if (local == 0 || asked <= made || (asked - made) % local == 0)
         return;
     real->steps = made + (asked - made + local - 1) / local * local;
-    if (prints(real))
+    if (tutti_train_real_prints(real))
         fprintf(sink->notes,
                 "tutti train: %" PRIu64 " steps, not %" PRIu64 ": %s averages every %" PRIu64
                 " ('--local-steps')\n",
@@ -190,11 +196,40 @@ static void watch_signals(struct tutti_train_real *real, bool watches)
     real->term_file = signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static bool is_told_to_stop(const struct tutti_train_real *real)
+static bool has_signal(const struct tutti_train_real *real)
 {
     struct signalfd_siginfo info;
 
     return real->term_file >= 0 && read(real->term_file, &info, sizeof(info)) == sizeof(info);
+}
+
+/* A notice of who runs the machine: a file that is there, unless it says FALSE as the metadata of a
+ * machine at Google that is not to be preempted. Looked for once a second, as TensorFlow does. */
+static bool has_notice(struct tutti_train_real *real)
+{
+    char text[6] = "";
+    struct timespec now;
+    double now_s;
+    FILE *file;
+    bool says_no;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    now_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (real->preempt_file == NULL || now_s < real->looked_s + 1)
+        return false;
+    real->looked_s = now_s;
+    file = fopen(real->preempt_file, "re");
+    if (file == NULL)
+        return false;
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    says_no = strncmp(text, "FALSE", 5) == 0;
+    fclose(file);
+    return !says_no;
+}
+
+bool tutti_train_real_is_told(struct tutti_train_real *real)
+{
+    return has_signal(real) || has_notice(real);
 }
 
 /* One that has come after the last step has nothing to end any more. Where training was told to
@@ -204,42 +239,48 @@ static void leave_signals(struct tutti_train_real *real, bool is_stopped)
 {
     if (real->term_file < 0)
         return;
-    while (is_told_to_stop(real))
+    while (has_signal(real))
         continue;
     (void)close(real->term_file);
     if (!is_stopped)
         (void)pthread_sigmask(SIG_SETMASK, &real->signals_before, NULL);
 }
 
+int tutti_train_real_step(struct tutti_train_real *real, struct tutti_train_real_page *page,
+                          struct tutti_trained *ret, struct tutti_err *err)
+{
+    struct tutti_sums held_out;
+    int status = tutti_trainer_step(real->trainer, ret, err);
+
+    if (status == 0 && real->emulation.topo != NULL)
+        tutti_train_emulation_step(&real->emulation, real->backend, ret);
+    if (status == 0)
+        status = tutti_train_real_note_pieces(real, ret, err);
+    if (status == 0)
+        status = tutti_train_real_print_step(page, real, ret, err);
+    if (status == 0 && real->params.check_sync && !ret->in_sync)
+        status =
+            tutti_fail(err, TUTTI_ECHECK,
+                       "step %" PRIu64 ": replicas began it with weights that differ", ret->step);
+    if (status < 0 || !is_due(real, ret))
+        return status;
+    status = tutti_trainer_evaluate(real->trainer, &held_out, err);
+    if (status == 0)
+        status = tutti_train_real_print_held_out(page, real, tutti_trainer_steps(real->trainer),
+                                                 &held_out, err);
+    return status < 0 ? status : tutti_train_real_look_at_weights(real, page, NULL, err);
+}
+
 static int make_steps(struct tutti_train_real *real, struct tutti_train_real_page *page,
                       bool *ret_stopped, struct tutti_err *err)
 {
     struct tutti_trained step = {.stop = false};
-    struct tutti_sums held_out;
     int status = 0;
 
     while (tutti_trainer_steps(real->trainer) < real->steps && status == 0 && !step.stop) {
-        if (is_told_to_stop(real))
+        if (tutti_train_real_is_told(real))
             tutti_trainer_stop(real->trainer);
-        status = tutti_trainer_step(real->trainer, &step, err);
-        if (status == 0 && real->emulation.topo != NULL)
-            tutti_train_emulation_step(&real->emulation, real->backend, &step);
-        if (status == 0)
-            status = tutti_train_real_note_pieces(real, &step, err);
-        if (status == 0)
-            status = tutti_train_real_print_step(page, real, &step, err);
-        if (status == 0 && real->params.check_sync && !step.in_sync)
-            status = tutti_fail(err, TUTTI_ECHECK,
-                                "step %" PRIu64 ": replicas began it with weights that differ",
-                                step.step);
-        if (status == 0 && is_due(real, &step)) {
-            status = tutti_trainer_evaluate(real->trainer, &held_out, err);
-            if (status == 0)
-                status = tutti_train_real_print_held_out(
-                    page, real, tutti_trainer_steps(real->trainer), &held_out, err);
-            if (status == 0)
-                status = tutti_train_real_look_at_weights(real, page, NULL, err);
-        }
+        status = tutti_train_real_step(real, page, &step, err);
     }
     *ret_stopped = step.stop;
     return status;
@@ -267,23 +308,45 @@ static int end(struct tutti_train_real *real, struct tutti_train_real_page *page
     return status;
 }
 
-static int open_trainer(const struct tutti_args *args, struct tutti_train_real *real,
-                        struct tutti_sink *sink, struct tutti_err *err)
+int tutti_train_real_open_trainer(const struct tutti_args *args, struct tutti_train_real *real,
+                                  struct tutti_sink *sink, struct tutti_err *err)
 {
     uint32_t own_count;
     int status;
 
+    real->params.note = tutti_train_real_note;
+    real->params.note_context = sink;
     if (tutti_args_given(args, "trace") || tutti_args_given(args, "calibrate"))
         real->params.record = &real->record;
     status = real->emulation.topo != NULL ? tutti_train_emulation_train(real, err)
                                           : tutti_trainer_open(&real->params, &real->trainer, err);
     if (status < 0)
         return status;
-    if (prints(real) && real->remark != NULL)
+    if (tutti_train_real_prints(real) && real->remark != NULL)
         fprintf(sink->notes, "tutti train: %s\n", real->remark);
     round_up(real, sink);
     tutti_backend_ranks(real->backend, real->run.rank_count, &real->first_rank, &own_count);
     return tutti_train_real_calib(args, real, err);
+}
+
+int tutti_train_real_end(const struct tutti_args *args, struct tutti_train_real *real,
+                         struct tutti_train_real_page *page, bool stopped, struct tutti_sink *sink,
+                         struct tutti_err *err)
+{
+    int status = 0;
+
+    if (tutti_args_given(args, "trace") && tutti_train_real_prints(real))
+        status = tutti_train_real_trace(args, real, sink, err);
+    if (status == 0 && tutti_args_given(args, "calibrate") && tutti_train_real_prints(real))
+        status = tutti_train_here_write(&real->notes, real, tutti_args_text(args, "calibrate"),
+                                        sink, err);
+    if (status == 0)
+        status = tutti_trainer_save(real->trainer, err);
+    if (status < 0 || !stopped)
+        return status < 0 ? status : end(real, page, err);
+    tutti_train_real_print_stopped(page, tutti_trainer_steps(real->trainer));
+    sink->exit_code = (int)tutti_args_number(args, "stop-code");
+    return 0;
 }
 
 static int train(const struct tutti_args *args, struct tutti_train_real *real,
@@ -295,27 +358,15 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     int closed;
     int status;
 
-    real->params.note = tutti_train_real_note;
-    real->params.note_context = sink;
-    status = open_trainer(args, real, sink, err);
+    status = tutti_train_real_open_trainer(args, real, sink, err);
     if (status == 0)
-        status = tutti_train_real_page_open(args, real, prints(real) ? sink : NULL, &page, err);
+        status = tutti_train_real_page_open(args, real, tutti_train_real_prints(real) ? sink : NULL,
+                                            &page, err);
     if (status < 0)
         return status;
     status = make_steps(real, &page, &stopped, err);
-    if (status == 0 && tutti_args_given(args, "trace") && prints(real))
-        status = tutti_train_real_trace(args, real, sink, err);
-    if (status == 0 && tutti_args_given(args, "calibrate") && prints(real))
-        status = tutti_train_here_write(&real->notes, real, tutti_args_text(args, "calibrate"),
-                                        sink, err);
     if (status == 0)
-        status = tutti_trainer_save(real->trainer, err);
-    if (status == 0 && stopped) {
-        tutti_train_real_print_stopped(&page, tutti_trainer_steps(real->trainer));
-        sink->exit_code = (int)tutti_args_number(args, "stop-code");
-    } else if (status == 0) {
-        status = end(real, &page, err);
-    }
+        status = tutti_train_real_end(args, real, &page, stopped, sink, err);
     closed = tutti_train_real_page_done(&page, &closing);
     if (status == 0 && closed < 0)
         *err = closing;
@@ -336,8 +387,8 @@ static int begin(const struct tutti_args *args, struct tutti_train_real *real,
     real->params.backend = real->backend;
     if (status == 0)
         status = tutti_train_real_same(real, err);
-    if (status == 0 && real->with.join.again && real->breaks == 0 && prints(real) &&
-        real->params.checkpoint == NULL)
+    if (status == 0 && real->with.join.again && real->breaks == 0 &&
+        tutti_train_real_prints(real) && real->params.checkpoint == NULL)
         fprintf(sink->notes, "tutti train: all begin anew: %s\n", nothing_saved);
     return status < 0 ? status : train(args, real, sink, err);
 }
@@ -359,7 +410,7 @@ static bool goes_on(struct tutti_train_real *real, int status, const struct tutt
         real->breaks >= real->with.join.restarts)
         return false;
     real->breaks++;
-    if (prints(real))
+    if (tutti_train_real_prints(real))
         fprintf(sink->notes, "tutti train: %.*s; all %s%s\n", (int)sentence_bytes(err->text),
                 err->text,
                 real->params.checkpoint != NULL ? "go back to the newest whole checkpoint"
@@ -373,7 +424,7 @@ static int take_part(const struct tutti_args *args, struct tutti_train_real *rea
                      struct tutti_sink *sink, struct tutti_err *err)
 {
     const bool launches = tutti_args_given(args, "launch");
-    const bool saves = tutti_args_given(args, "checkpoint");
+    const bool saves = tutti_args_given(args, "checkpoint") || real->elastic.least > 0;
     bool done = false;
     int status;
 
@@ -384,6 +435,8 @@ static int take_part(const struct tutti_args *args, struct tutti_train_real *rea
         return status;
     if (launches)
         watch_signals(real, saves);
+    if (real->elastic.least > 0)
+        return tutti_train_elastic(args, real, sink, err);
     for (;;) {
         if (status == 0)
             status = begin(args, real, sink, err);

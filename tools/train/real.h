@@ -10,6 +10,7 @@
 #include "tools/options.h"
 #include "tools/run/run_group.h"
 #include "tools/train/emulate.h"
+#include "tools/train/going_on.h"
 #include "tools/train/here.h"
 #include "tools/train/pieces.h"
 
@@ -183,7 +184,11 @@ struct tutti_train_real {
     uint64_t evaluate_every; /* 0: not */
     bool evaluate_end;
     uint32_t breaks; /* times that training was broken off, and went on */
-    int term_file;   /* of SIGTERM; -1: not watched */
+    struct tutti_train_elastic_range elastic;
+    uint64_t global_batch;    /* as others have it; 0: as the options say */
+    const char *preempt_file; /* that is looked for once a second; NULL: none */
+    double looked_s;
+    int term_file; /* of SIGTERM; -1: not watched */
     sigset_t signals_before;
     const char *events;   /* folder of TensorBoard's; NULL: none */
     uint32_t first_rank;  /* of this process */
@@ -197,6 +202,25 @@ struct tutti_train_real {
 
 /* Trains, and prints. */
 int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err);
+
+/* ---- its parts, of which an elastic training is made, too ---- */
+
+/* Whether this process prints: of several the first. */
+bool tutti_train_real_prints(const struct tutti_train_real *real);
+/* Whether this process was told to stop since that was asked last: SIGTERM, or --preempt-file. */
+bool tutti_train_real_is_told(struct tutti_train_real *real);
+int tutti_train_real_open_trainer(const struct tutti_args *args, struct tutti_train_real *real,
+                                  struct tutti_sink *sink, struct tutti_err *err);
+/* One step, and what is printed, noted and evaluated after it. */
+int tutti_train_real_step(struct tutti_train_real *real, struct tutti_train_real_page *page,
+                          struct tutti_trained *ret, struct tutti_err *err);
+/* After the last: saves, and prints the end. `stopped`: because it was told to. */
+int tutti_train_real_end(const struct tutti_args *args, struct tutti_train_real *real,
+                         struct tutti_train_real_page *page, bool stopped, struct tutti_sink *sink,
+                         struct tutti_err *err);
+/* Steps of whoever is there, from the meeting of the first ones on (real_elastic.c). */
+int tutti_train_elastic(const struct tutti_args *args, struct tutti_train_real *real,
+                        struct tutti_sink *sink, struct tutti_err *err);
 
 /* Reads the options: model, strategy, data, optimizer, how long. The ranks are known. */
 int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real *real,

@@ -101,9 +101,10 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
     if (name == NULL && real->by_servers)
         name = "parameter-server";
     if (name == NULL)
-        name = real->run.rank_count == 1 ? "onedevice"
-               : real->run.grouped       ? "multiworkermirrored"
-                                         : "mirrored";
+        name = real->elastic.least > 0     ? "multiworkermirrored"
+               : real->run.rank_count == 1 ? "onedevice"
+               : real->run.grouped         ? "multiworkermirrored"
+                                           : "mirrored";
     status = tutti_strategy_named(name, &q.strategy, err);
     if (status == 0)
         status = tutti_train_strategy_read(args, &q.strategy, err);
@@ -183,8 +184,9 @@ static int read_batch(const struct tutti_args *args, struct tutti_train_real *re
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--batch' and '--global-batch' say the same (one of them)");
     d->micro_batches = (uint32_t)tutti_args_number(args, "accumulate");
-    d->global_batch =
-        global ? tutti_args_number(args, "global-batch") : batch * ranks * d->micro_batches;
+    d->global_batch = real->global_batch > 0 ? real->global_batch
+                      : global               ? tutti_args_number(args, "global-batch")
+                                             : batch * ranks * d->micro_batches;
     if (tutti_args_given(args, "micro-batch")) {
         uint64_t micro = tutti_args_number(args, "micro-batch");
         uint64_t share = (d->global_batch + ranks - 1) / ranks;
@@ -271,7 +273,8 @@ static int check_saving(const struct tutti_args *args, struct tutti_err *err)
                           "options '--evaluate-only' and '--checkpoint': nothing is trained that "
                           "could be saved (one of them)");
     for (size_t i = 0; i < sizeof(saving) / sizeof(saving[0]); i++)
-        if (tutti_args_given(args, saving[i]) && !tutti_args_given(args, "checkpoint"))
+        if (tutti_args_given(args, saving[i]) && !tutti_args_given(args, "checkpoint") &&
+            !(strcmp(saving[i], "stop-code") == 0 && tutti_args_given(args, "elastic")))
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' without '--checkpoint FOLDER'",
                               saving[i]);
     return 0;
