@@ -22,6 +22,19 @@ static uint32_t turned(uint32_t word, unsigned bits)
     return word >> bits | word << (32 - bits);
 }
 
+/* A round, after which the eight words are one place on: so the caller names them in turn, and none
+ * is moved. */
+static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
+                        uint32_t g, uint32_t *h, uint32_t word)
+{
+    uint32_t choice = g ^ (e & (f ^ g));
+    uint32_t majority = (a & b) | (c & (a | b));
+    uint32_t first = *h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + choice + word;
+
+    *d += first;
+    *h = first + (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + majority;
+}
+
 static void take_block(uint32_t state[8], const uint8_t *block)
 {
     uint32_t w[64];
@@ -36,16 +49,18 @@ static void take_block(uint32_t state[8], const uint8_t *block)
         w[i] = w[i - 16] + low + w[i - 7] + high;
     }
     memcpy(s, state, sizeof(s));
-    for (size_t i = 0; i < 64; i++) {
-        uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
-        uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t sum0 = turned(s[0], 2) ^ turned(s[0], 13) ^ turned(s[0], 22);
-        uint32_t sum1 = turned(s[4], 6) ^ turned(s[4], 11) ^ turned(s[4], 25);
-        uint32_t first = s[7] + sum1 + choice + round_constants[i] + w[i];
+    for (size_t i = 0; i < 64; i += 8) {
+        const uint32_t *k = round_constants + i;
+        const uint32_t *v = w + i;
 
-        memmove(s + 1, s, 7 * sizeof(s[0]));
-        s[4] += first;
-        s[0] = first + sum0 + majority;
+        turn(s[0], s[1], s[2], &s[3], s[4], s[5], s[6], &s[7], k[0] + v[0]);
+        turn(s[7], s[0], s[1], &s[2], s[3], s[4], s[5], &s[6], k[1] + v[1]);
+        turn(s[6], s[7], s[0], &s[1], s[2], s[3], s[4], &s[5], k[2] + v[2]);
+        turn(s[5], s[6], s[7], &s[0], s[1], s[2], s[3], &s[4], k[3] + v[3]);
+        turn(s[4], s[5], s[6], &s[7], s[0], s[1], s[2], &s[3], k[4] + v[4]);
+        turn(s[3], s[4], s[5], &s[6], s[7], s[0], s[1], &s[2], k[5] + v[5]);
+        turn(s[2], s[3], s[4], &s[5], s[6], s[7], s[0], &s[1], k[6] + v[6]);
+        turn(s[1], s[2], s[3], &s[4], s[5], s[6], s[7], &s[0], k[7] + v[7]);
     }
     for (size_t i = 0; i < 8; i++)
         state[i] += s[i];
@@ -68,14 +83,16 @@ void tutti_sha256_add(struct tutti_sha256 *sha, const void *data, size_t bytes)
         size_t room = TUTTI_SHA256_BLOCK_BYTES - used;
         size_t now = bytes < room ? bytes : room;
 
-        memcpy(sha->block + used, from, now);
+        if (now == TUTTI_SHA256_BLOCK_BYTES) {
+            take_block(sha->state, from);
+        } else {
+            memcpy(sha->block + used, from, now);
+            if (used + now == TUTTI_SHA256_BLOCK_BYTES)
+                take_block(sha->state, sha->block);
+        }
         from += now;
         bytes -= now;
-        used += now;
-        if (used == TUTTI_SHA256_BLOCK_BYTES) {
-            take_block(sha->state, sha->block);
-            used = 0;
-        }
+        used = (used + now) % TUTTI_SHA256_BLOCK_BYTES;
     }
 }
 
