@@ -13,6 +13,7 @@ static const struct tutti_command *const commands[] = {
     &tutti_cli_train,
     &tutti_cli_launch_kubernetes,
     &tutti_cli_launch_slurm,
+    &tutti_cli_worker,
     &tutti_cli_explain,
     &tutti_cli_predict,
     &tutti_cli_compare,

@@ -27,6 +27,7 @@ TUTTI_COMMAND(model_show);
 TUTTI_COMMAND(train);
 TUTTI_COMMAND(launch_kubernetes);
 TUTTI_COMMAND(launch_slurm);
+TUTTI_COMMAND(worker);
 TUTTI_COMMAND(explain);
 TUTTI_COMMAND(predict);
 TUTTI_COMMAND(compare);

@@ -15,6 +15,7 @@
 #include "tools/options.h"
 #include "tools/train/all_reduce.h"
 #include "tools/train/ask.h"
+#include "tools/train/cluster.h"
 #include "tools/train/curve.h"
 #include "tools/train/elastic.h"
 #include "tools/train/found.h"
@@ -371,6 +372,8 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
     struct tutti_train_question question;
     int status;
 
+    if (tutti_args_given(args, "cluster"))
+        return tutti_train_cluster(args, sink, err);
     if (tutti_args_given(args, "backend"))
         return tutti_train_is_ps(args) ? tutti_train_ps(args, sink, err)
                                        : tutti_train_real(args, sink, err);
@@ -541,6 +544,7 @@ static const struct tutti_option options[] = {
     TUTTI_TRAIN_OPTIONS_REAL,
     TUTTI_TRAIN_OPTIONS_GOING_ON,
     TUTTI_TRAIN_OPTIONS_EMULATE,
+    TUTTI_TRAIN_OPTION_CLUSTER,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_CALIB,
@@ -562,7 +566,7 @@ const struct tutti_command tutti_cli_train = {
         "weights being gathered, the host's input pipeline. The interval (p10, p90) is of public "
         "measured steps of the framework, over what was predicted of "
         "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT TUTTI_TRAIN_ELASTIC_TEXT "\n\n" TUTTI_TRAIN_REAL_TEXT
-        "\n\n" TUTTI_MODEL_TEXT,
+        "\n\n" TUTTI_TRAIN_CLUSTER_TEXT "\n\n" TUTTI_MODEL_TEXT,
     .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
                 "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
                 "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"

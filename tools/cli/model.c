@@ -199,3 +199,10 @@ int tutti_model_load(const struct tutti_args *args, const char *name_or_file,
         return load_file(args, name_or_file, ret, err);
     return refuse(name_or_file, words, err);
 }
+
+bool tutti_model_is_name(const char *name_or_file)
+{
+    char words[WORDS_BYTES];
+
+    return is_known(name_or_file, strcspn(name_or_file, ":"), words);
+}

@@ -2,6 +2,8 @@
 #ifndef TUTTI_TOOLS_CLI_MODEL_H
 #define TUTTI_TOOLS_CLI_MODEL_H
 
+#include <stdbool.h>
+
 #include "tools/options.h"
 
 struct tutti_workload;
@@ -50,5 +52,8 @@ struct tutti_workload;
  * "./NAME" still reaches. The command's table has TUTTI_OPTIONS_MODEL. The caller frees it. */
 int tutti_model_load(const struct tutti_args *args, const char *name_or_file,
                      struct tutti_workload **ret, struct tutti_err *err);
+
+/* Whether it is a name that Tutti knows, not a file. */
+bool tutti_model_is_name(const char *name_or_file);
 
 #endif

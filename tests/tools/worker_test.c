@@ -1,0 +1,403 @@
+/* A laptop drives a cluster that stands: `tutti worker` processes, and `tutti train --cluster` one
+ * after the other, however each of them ends; and what runtime/cluster/README.md says. */
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/status.h"
+#include "tests/runtime/ports.h"
+#include "tests/test.h"
+#include "tests/tools/commands.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+#include "tools/worker/job.h"
+
+#define TUTTI  TUTTI_BINARY_DIR "/tutti "
+#define README "runtime/cluster/README.md"
+#define SECRET "0123456789abcdef0123456789abcdef"
+
+enum { WORKERS = 2, IDLE_MS = 1000 };
+
+static char folder[] = "/tmp/tutti_worker_XXXXXX";
+static pid_t workers[WORKERS];
+static char first_address[64]; /* of worker 0 */
+
+static void pause_ms(int ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    (void)nanosleep(&time, NULL);
+}
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+/* Starts a line of shell in the folder, in this process's place. */
+static pid_t start(const char *line)
+{
+    pid_t id;
+
+    fflush(stdout);
+    id = fork();
+    if (id != 0)
+        return id;
+    if (chdir(folder) == 0)
+        (void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    _exit(1);
+}
+
+/* Waits for a text in a file of the folder; all of the file, or NULL. */
+static char *wait_for(const char *name, const char *text)
+{
+    char path[600];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    for (int i = 0; i < 4000; i++) {
+        char *seen = test_read_file(path, NULL);
+
+        if (seen != NULL && strstr(seen, text) != NULL)
+            return seen;
+        free(seen);
+        pause_ms(2);
+    }
+    TEST_FAIL("%s: '%s' does not come", name, text);
+    return NULL;
+}
+
+static void end_workers(void)
+{
+    for (int i = 0; i < WORKERS; i++) {
+        if (workers[i] <= 0)
+            continue;
+        (void)kill(workers[i], SIGKILL);
+        (void)waitpid(workers[i], NULL, 0);
+    }
+}
+
+/* Two workers with a secret, in folders of their own, and the file that names them. */
+static bool start_workers(void)
+{
+    char *said[WORKERS] = {NULL};
+    char file[256] = "";
+    FILE *cluster;
+
+    if (strstr(folder, "XXXXXX") != NULL && mkdtemp(folder) == NULL)
+        return false;
+    for (int i = 0; i < WORKERS; i++) {
+        char line[600];
+
+        snprintf(line, sizeof(line), "%s/w%d.log", folder, i);
+        (void)unlink(line);
+        snprintf(line, sizeof(line),
+                 "mkdir -p files; TUTTI_SECRET=" SECRET " exec " TUTTI
+                 "worker --name w%d --dir files >w%d.log 2>w%d.notes",
+                 i, i, i);
+        workers[i] = start(line);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "w%d.log", i);
+        said[i] = wait_for(name, "\n");
+        if (said[i] != NULL && i == 0)
+            snprintf(first_address, sizeof(first_address), "%.*s", (int)strcspn(said[i] + 22, ","),
+                     said[i] + 22);
+        if (said[i] != NULL)
+            snprintf(file + strlen(file), sizeof(file) - strlen(file), "%s\"%.*s\"",
+                     i > 0 ? ", " : "", (int)strcspn(said[i] + 22, ","), said[i] + 22);
+        free(said[i]);
+    }
+    snprintf(file + strlen(file), sizeof(file) - strlen(file), "\n");
+    {
+        char path[600];
+
+        snprintf(path, sizeof(path), "%s/cluster.json", folder);
+        cluster = fopen(path, "w");
+    }
+    if (cluster != NULL) {
+        fprintf(cluster, "{\"worker\": [%.*s]}\n", (int)strcspn(file, "\n"), file);
+        fclose(cluster);
+    }
+    return cluster != NULL;
+}
+
+/* A script in the folder. */
+static struct seen script(const char *line)
+{
+    char command[4000];
+
+    snprintf(command, sizeof(command), "cd %s; export TUTTI_SECRET=" SECRET "; %s", folder, line);
+    return run(command);
+}
+
+static void check_script(const char *line, int exit, const char *out, const char *err)
+{
+    struct seen seen = script(line);
+
+    if (seen.exit != exit || strstr(text_of(&seen.out), out) == NULL ||
+        strstr(text_of(&seen.err), err) == NULL)
+        TEST_FAIL("%s: exit %d, printed\n%sand said\n%s, expected exit %d, '%s', '%s'", line,
+                  seen.exit, text_of(&seen.out), text_of(&seen.err), exit, out, err);
+    seen_done(&seen);
+}
+
+/* The child of a worker, or 0. */
+static pid_t child_of(pid_t worker)
+{
+    char path[64];
+    char *text;
+    pid_t id;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", worker, worker);
+    text = test_read_file(path, NULL);
+    id = text != NULL ? (pid_t)strtol(text, NULL, 10) : 0;
+    free(text);
+    return id;
+}
+
+static bool are_idle(void)
+{
+    for (int ms = 0; ms < IDLE_MS; ms += 2, pause_ms(2))
+        if (child_of(workers[0]) == 0 && child_of(workers[1]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- stories --------------------------------------------------------------------------------- */
+
+#define TRAIN TUTTI "train --cluster cluster.json "
+#define LAST  " | tail -n 1 | sed 's/.*weights/weights/'"
+
+/* The weights of a training on the cluster are those of processes that a launcher starts here. */
+static void check_same(const char *options)
+{
+    char line[1000];
+    struct seen here;
+    struct seen there;
+
+    snprintf(line, sizeof(line), TUTTI "train -B tcp --launch 2 %s" LAST, options);
+    here = script(line);
+    snprintf(line, sizeof(line), TRAIN "%s" LAST, options);
+    there = script(line);
+    CHECK(strncmp(text_of(&here.out), "weights", 7) == 0);
+    CHECK_TEXT(text_of(&there.out), text_of(&here.out));
+    CHECK_TEXT(text_of(&there.err), "");
+    seen_done(&here);
+    seen_done(&there);
+}
+
+TEST(one_training_after_the_other_and_a_changed_model)
+{
+    REQUIRE(start_workers());
+    check_same("--model mlp --strategy multiworkermirrored --steps 5");
+    check_script(TUTTI "model show mlp --text | sed 's/100352/50176/; s/1280/640/; s/128/64/g; "
+                       "s/912/848/' >mine.model",
+                 0, "", "");
+    check_same("--model mine.model --strategy zero1 --optimizer adam --steps 5");
+    check_script(TRAIN "--model mlp --steps 4 --checkpoint ck --format table", 0, "weights", "");
+    check_script("ls files/ck", 0, "step-000004.0", "");
+    check_script(TRAIN "--model mlp --steps 6 --checkpoint ck", 0, "{\"step\":5,",
+                 "[worker 0] tutti train: restored step 4");
+    CHECK(are_idle());
+    end_workers();
+}
+
+/* A training that does not end by itself, once it has begun; its driver. */
+static pid_t start_long(void)
+{
+    char path[600];
+    pid_t driver;
+
+    snprintf(path, sizeof(path), "%s/long.log", folder);
+    (void)unlink(path);
+    driver = start("TUTTI_SECRET=" SECRET " exec " TRAIN
+                   "--model mlp --steps 100000000 >long.log 2>long.notes");
+    free(wait_for("long.log", "\"step\":3,"));
+    return driver;
+}
+
+/* However the driver ends. Then the same workers train another model. */
+static void end_driver(int number)
+{
+    pid_t children[WORKERS];
+    pid_t driver;
+
+    driver = start_long();
+    for (int i = 0; i < WORKERS; i++) {
+        children[i] = child_of(workers[i]);
+        CHECK(children[i] > 0);
+    }
+    check_script(TRAIN "--model mlp --steps 1", 1, "", "serves another driver ('127.0.0.1:");
+    (void)kill(driver, number);
+    (void)waitpid(driver, NULL, 0);
+    CHECK(are_idle());
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(kill(children[i], 0) != 0);
+    check_script(TRAIN "--model linear-regression --steps 2", 0, "{\"final\":{\"steps\":2,", "");
+}
+
+TEST(a_driver_that_ends_leaves_idle_workers)
+{
+    REQUIRE(start_workers());
+    end_driver(SIGINT);
+    end_driver(SIGKILL);
+    end_workers();
+}
+
+/* The process of worker 1 is killed: the driver ends, says which, and all are idle. */
+static void lose_a_process(void)
+{
+    pid_t driver = start_long();
+    pid_t lost = child_of(workers[1]);
+    int status = 0;
+
+    REQUIRE(lost > 0);
+    (void)kill(lost, SIGKILL);
+    (void)waitpid(driver, &status, 0);
+    CHECK_INT(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 1);
+    free(wait_for("long.notes", "worker 1 ('127.0.0.1:"));
+    free(wait_for("long.notes", "the process in which it ran was ended by signal 9 (Killed)"));
+    CHECK(are_idle());
+}
+
+/* A driver that keeps to no rules: what it says `train` is to do, and why the worker does not. */
+static void say_rudely(const char *name, const char *value, const char *expected)
+{
+    const struct tutti_cluster_link_opts opts = {
+        .size = sizeof(opts), .secret = SECRET, .secret_bytes = strlen(SECRET)};
+    const struct tutti_job_text job = {
+        .word_count = 2, .words = {name, value}, .model = "", .tf_config = ""};
+    struct tutti_cluster_link_event said = {.data = ""};
+    struct tutti_cluster_link *link = NULL;
+    struct tutti_err err = {""};
+    uint8_t *input = NULL;
+    uint64_t bytes = 0;
+
+    CHECK_OK(tutti_cluster_link_open(&opts, first_address, "worker 0", &link, &err), err);
+    REQUIRE(link != NULL);
+    CHECK_OK(tutti_job_write(&job, &input, &bytes, &err), err);
+    CHECK_OK(tutti_cluster_link_call(link, 1, TUTTI_JOB_TRAIN, input, bytes, &err), err);
+    CHECK_OK(tutti_cluster_link_next(link, 8 * TUTTI_PS_PER_S, &said, &err), err);
+    CHECK_INT(said.kind, TUTTI_CLUSTER_LINK_FAILED);
+    if (said.kind != TUTTI_CLUSTER_LINK_FAILED || strstr(said.data, expected) == NULL)
+        TEST_FAIL("'%s' does not say '%s'", said.data, expected);
+    free(input);
+    tutti_cluster_link_close(link);
+}
+
+TEST(what_fails_is_named_behind_its_task)
+{
+    REQUIRE(start_workers());
+    check_script(TRAIN "--model mlp --strategy onedevice --steps 1", 2, "",
+                 "[worker 0] tutti train: strategy 'onedevice' on '2' ranks");
+    lose_a_process();
+    say_rudely("model", "/etc/passwd", "model '/etc/passwd' is no name");
+    say_rudely("checkpoint", "/etc/x", "'/etc/x' lies outside of");
+    say_rudely("launcher", "none", "option '--launcher' says nothing to standing workers");
+    say_rudely("no-option", "", "a job with an option 'no-option', which is none");
+    check_script(TRAIN "--model mlp --steps 1 --checkpoint /etc/tutti", 2, "",
+                 "option '--checkpoint': '/etc/tutti' lies outside of '/tmp/tutti_worker_");
+    check_script("ln -sfn /etc files/link; " TRAIN "--model mlp --steps 1 --checkpoint link/ck", 2,
+                 "", "'link/ck' lies outside of");
+    check_script(TRAIN "--model mlp --steps 1 --tensorboard ../x", 2, "", "lies outside of");
+    check_script("unset TUTTI_SECRET; " TRAIN "--model mlp --steps 1", 2, "",
+                 "wants a secret, and this process has none");
+    check_script("export TUTTI_SECRET=" SECRET "0; " TRAIN "--model mlp --steps 1", 2, "",
+                 "has another secret than this process");
+    check_script(TRAIN "--model linear-regression --steps 2", 0, "{\"final\":{\"steps\":2,", "");
+    end_workers();
+}
+
+/* ---- the options of train -------------------------------------------------------------------- */
+
+static int check_option(const char *name, const char *value, const char *dir, struct tutti_err *err)
+{
+    char option[64];
+    char *words[] = {option, (char *)(uintptr_t)value};
+    struct tutti_args args;
+    int status;
+
+    snprintf(option, sizeof(option), "--%s", name);
+    status = tutti_args_parse(&tutti_cli_train, 2, words, &args, err);
+    if (status < 0)
+        return status;
+    status = tutti_job_check(&args, dir, err);
+    tutti_args_done(&args);
+    return status;
+}
+
+/* Of every option whose value may be a file: one outside of --dir is refused. So will those be that
+ * train does not have yet. */
+TEST(no_option_of_train_leads_out_of_the_folder)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < tutti_cli_train.option_count; i++) {
+        const struct tutti_option *option = &tutti_cli_train.options[i];
+        const bool names = option->value != NULL && (strstr(option->value, "FILE") != NULL ||
+                                                     strstr(option->value, "FOLDER") != NULL ||
+                                                     strstr(option->value, "SPEC") != NULL);
+        struct tutti_err err = {""};
+
+        if (!names || strcmp(option->name, "cluster") == 0 || strcmp(option->name, "model") == 0)
+            continue;
+        count++;
+        if (check_option(option->name, strcmp(option->name, "data") == 0 ? "mnist:/etc" : "/etc/x",
+                         "/tmp", &err) != -TUTTI_EINVAL)
+            TEST_FAIL("option '--%s' lets a driver name '/etc/x'", option->name);
+    }
+    CHECK(count >= 10);
+    CHECK_INT(check_option("checkpoint", "ck/of/this", "/tmp", NULL), 0);
+    CHECK_INT(check_option("checkpoint", "/tmp/ck", "/tmp", NULL), 0);
+    CHECK_INT(check_option("checkpoint", "/tmpx", "/tmp", NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("checkpoint", "a/../../etc", "/tmp", NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("checkpoint", "..", "/tmp", NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("checkpoint", "a", NULL, NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("all-reduce", "./own.so", "/tmp", NULL), -TUTTI_EINVAL);
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void replace_port(char *text, const char *port, uint16_t by)
+{
+    char number[8];
+
+    snprintf(number, sizeof(number), "%u", by);
+    for (char *at = strstr(text, port); at != NULL; at = strstr(at + 1, port)) {
+        memmove(at + strlen(number), at + strlen(port), strlen(at + strlen(port)) + 1);
+        memcpy(at, number, strlen(number));
+    }
+}
+
+/* All commands of the page, in order, as one script; the ports are free ones. */
+TEST(every_command_of_the_page_runs)
+{
+    static const char *const ports[] = {"2222", "2223", "2224", "2225", "2226"};
+    static char lines[8000] = "set -e; trap 'kill $pids' EXIT; export PATH=" TUTTI_BINARY_DIR
+                              ":" TUTTI_BINARY_DIR "/tests/examples:$PATH; unset TUTTI_SECRET\n";
+    char path[600];
+    size_t length;
+    char *page;
+    int count = 0;
+
+    REQUIRE(strstr(folder, "XXXXXX") == NULL || mkdtemp(folder) != NULL);
+    snprintf(path, sizeof(path), "%s/%s", TUTTI_SOURCE_DIR, README);
+    page = test_read_file(path, NULL);
+    REQUIRE(page != NULL);
+    for (const char *p = page; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n') {
+        if (strncmp(p, "    ", 4) != 0)
+            continue;
+        count++;
+        length = strcspn(p, "\n");
+        snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%.*s%s\n", (int)length, p,
+                 p[length - 1] == '&' ? " pids=\"$pids $!\"" : "");
+    }
+    free(page);
+    for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++)
+        replace_port(lines, ports[i], test_free_port(test_seed + 60 + i));
+    CHECK(count >= 14);
+    check_script(lines, 0, "78498 primes below 1000000", "");
+    snprintf(path, sizeof(path), "rm -rf '%s'", folder);
+    CHECK_INT(system(path), 0);
+}
