@@ -164,11 +164,12 @@ static int check_data(const char *text, const char *dir, struct tutti_err *err)
 static int check_value(const char *name, const char *text, const char *dir, struct tutti_err *err)
 {
     /* Files that it would read or write. */
-    static const char *const paths[] = {"checkpoint", "evaluate-only", "tensorboard", "trace",
-                                        "calibrate"};
+    static const char *const paths[] = {"checkpoint", "evaluate-only", "tensorboard",
+                                        "trace",      "calibrate",     "preempt-file"};
     /* The driver's own business, or that of who started the worker. */
-    static const char *const refused[] = {"svg",  "prices",  "tf-config",  "launch",  "hosts",
-                                          "open", "dry-run", "rendezvous", "launcher"};
+    static const char *const refused[] = {"svg",        "prices",   "tf-config", "launch",
+                                          "hosts",      "open",     "dry-run",   "join",
+                                          "rendezvous", "launcher", "restarts",  "elastic"};
 
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
         if (strcmp(refused[i], name) == 0)
