@@ -4,6 +4,8 @@
  * (nccl_standin_far.c).
  * What a test sets in the environment:
  *   TUTTI_NCCL_STANDIN_FAIL      CALL:N: the N-th call of that name fails as an internal error
+ *   TUTTI_NCCL_STANDIN_QUEUED    1: with other processes, what is in a group is put into its stream
+ *   TUTTI_NCCL_STANDIN_LATE_MS   and comes so much later, but for what is of one element
  *   TUTTI_NCCL_STANDIN_VERSION   what it says that it is (23003: 2.30.3) */
 #include "tests/gpu/nccl_standin.h"
 
@@ -18,7 +20,7 @@
 
 enum { QUEUE_MAX = 8192 };
 
-static uint64_t setting(const char *name, uint64_t standard)
+uint64_t standin_setting(const char *name, uint64_t standard)
 {
     const char *text = getenv(name);
 
@@ -144,17 +146,24 @@ static int deliver(struct group *g)
     return status;
 }
 
-void standin_wait(const struct call *call)
+void *standin_symbol(const char *name)
 {
     void *driver = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = driver == NULL ? NULL : dlsym(driver, "standin_is_idle");
+    void *symbol = driver == NULL ? NULL : dlsym(driver, name);
+
+    if (driver != NULL)
+        (void)dlclose(driver);
+    return symbol;
+}
+
+void standin_wait(const struct call *call)
+{
+    void *symbol = standin_symbol("standin_is_idle");
     bool (*is_idle)(void *stream);
 
     memcpy(&is_idle, &symbol, sizeof(symbol));
     while (symbol != NULL && call->kind != SPLIT && !is_idle(call->stream))
         (void)sched_yield();
-    if (driver != NULL)
-        (void)dlclose(driver);
 }
 
 size_t standin_in_bytes(const struct call *call)
@@ -292,6 +301,7 @@ static int begin_far(struct group *g)
         }
         if (count > 0)
             status = standin_far_begin(g->calls[i].comm, calls, count);
+        status = status == SUCCESS ? IN_PROGRESS : status;
     }
     free(calls);
     g->call_count = 0;
@@ -329,7 +339,7 @@ static int add(const struct call *call)
 CALL(int, ncclGetVersion, (int *ret))
 {
     FAIL_IF_ASKED();
-    *ret = (int)setting("TUTTI_NCCL_STANDIN_VERSION", 23003);
+    *ret = (int)standin_setting("TUTTI_NCCL_STANDIN_VERSION", 23003);
     return SUCCESS;
 }
 
@@ -366,8 +376,7 @@ CALL(int, ncclCommInitRankConfig,
     comm->rank_count = rank_count;
     comm->blocks = config->blocking != 0;
     if (!comm->blocks && !standin_far_open(comm)) {
-        standin_far_close(comm);
-        free(comm);
+        standin_far_free(comm);
         return INTERNAL_ERROR;
     }
     *ret = comm;
@@ -405,8 +414,10 @@ CALL(int, ncclCommFinalize, (void *comm))
 
 static int release(struct comm *comm)
 {
-    if (!comm->blocks)
-        standin_far_close(comm);
+    if (!comm->blocks) {
+        standin_far_free(comm);
+        return SUCCESS;
+    }
     free(comm->all_said);
     free(comm);
     return SUCCESS;

@@ -65,12 +65,17 @@ struct comm {
     int call_count;
     atomic_int state;
     atomic_bool aborted;
+    atomic_int users; /* of a comm that does not block: its owner, and what is in streams */
 };
+
+uint64_t standin_setting(const char *name, uint64_t standard);
 
 size_t standin_bytes_of(int type);
 
 /* Until what was put on the stream of a call before it is done: only then its bytes are there. */
 void standin_wait(const struct call *call);
+/* What the stand-in for the driver has by that name; NULL: nothing. */
+void *standin_symbol(const char *name);
 
 /* Bytes that each rank gives, or gets. */
 size_t standin_in_bytes(const struct call *call);
@@ -85,7 +90,8 @@ bool standin_split(const struct call *call);
 /* ---- nccl_standin_far.c ---- */
 
 bool standin_far_open(struct comm *comm);
-void standin_far_close(struct comm *comm); /* also breaks off */
+/* Also breaks off; frees the communicator, now or once no stream has a call of it. */
+void standin_far_free(struct comm *comm);
 /* Copies the calls, and does them in a thread. */
 int standin_far_begin(struct comm *comm, const struct call *calls, int call_count);
 int standin_far_state(struct comm *comm);

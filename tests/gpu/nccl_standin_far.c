@@ -23,6 +23,8 @@ struct transfer {
 
 struct job {
     struct comm *comm;
+    struct call *calls;
+    int call_count;
     struct transfer *outs;
     struct transfer *ins;
     int out_count;
@@ -52,6 +54,7 @@ bool standin_far_open(struct comm *comm)
     struct sockaddr_un address;
     socklen_t length = address_of(comm, comm->rank, &address);
 
+    atomic_store(&comm->users, 1);
     comm->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     comm->to = malloc((size_t)comm->rank_count * sizeof(int));
     comm->from = malloc((size_t)comm->rank_count * sizeof(int));
@@ -72,10 +75,10 @@ static void join(struct comm *comm)
     comm->calls = NULL;
 }
 
-void standin_far_close(struct comm *comm)
+static void leave(struct comm *comm)
 {
-    atomic_store(&comm->aborted, true);
-    join(comm);
+    if (atomic_fetch_sub(&comm->users, 1) > 1)
+        return;
     for (int i = 0; i < comm->rank_count && comm->to != NULL && comm->from != NULL; i++) {
         close_fd(&comm->to[i]);
         close_fd(&comm->from[i]);
@@ -83,6 +86,15 @@ void standin_far_close(struct comm *comm)
     close_fd(&comm->listen_fd);
     free(comm->to);
     free(comm->from);
+    free(comm->all_said);
+    free(comm);
+}
+
+void standin_far_free(struct comm *comm)
+{
+    atomic_store(&comm->aborted, true);
+    join(comm);
+    leave(comm);
 }
 
 int standin_far_state(struct comm *comm)
@@ -100,7 +112,7 @@ static void add(struct transfer *list, int *count, int peer, const void *at, siz
 /* Every rank gives its input to every other. */
 static bool add_collective(struct job *job, int number)
 {
-    const struct call *call = &job->comm->calls[number];
+    const struct call *call = &job->calls[number];
     int n = job->comm->rank_count;
 
     job->parts[number] = calloc((size_t)n, sizeof(char *));
@@ -117,12 +129,12 @@ static bool add_collective(struct job *job, int number)
 }
 
 /* To itself a rank copies: the next RECV of as many bytes. */
-static void copy_to_self(struct comm *comm, struct call *send)
+static void copy_to_self(const struct job *job, struct call *send)
 {
-    for (int i = 0; i < comm->call_count; i++) {
-        struct call *recv = &comm->calls[i];
+    for (int i = 0; i < job->call_count; i++) {
+        struct call *recv = &job->calls[i];
 
-        if (recv->kind != RECV || recv->peer != comm->rank || recv->done)
+        if (recv->kind != RECV || recv->peer != job->comm->rank || recv->done)
             continue;
         memcpy(recv->out, send->in, standin_in_bytes(send));
         recv->done = send->done = true;
@@ -133,19 +145,19 @@ static void copy_to_self(struct comm *comm, struct call *send)
 static bool collect(struct job *job)
 {
     struct comm *comm = job->comm;
-    size_t most = (size_t)comm->call_count * (size_t)comm->rank_count + 1;
+    size_t most = (size_t)job->call_count * (size_t)comm->rank_count + 1;
     bool well = true;
 
     job->outs = calloc(most, sizeof(job->outs[0]));
     job->ins = calloc(most, sizeof(job->ins[0]));
-    job->parts = calloc((size_t)comm->call_count + 1, sizeof(job->parts[0]));
+    job->parts = calloc((size_t)job->call_count + 1, sizeof(job->parts[0]));
     if (job->outs == NULL || job->ins == NULL || job->parts == NULL)
         return false;
-    for (int i = 0; i < comm->call_count && well; i++) {
-        struct call *call = &comm->calls[i];
+    for (int i = 0; i < job->call_count && well; i++) {
+        struct call *call = &job->calls[i];
 
         if (call->kind == SEND && call->peer == comm->rank)
-            copy_to_self(comm, call);
+            copy_to_self(job, call);
         else if (call->kind == SEND)
             add(job->outs, &job->out_count, call->peer, call->in, standin_in_bytes(call));
         else if (call->kind == RECV && call->peer != comm->rank)
@@ -239,8 +251,8 @@ static bool finish(struct job *job)
     struct comm *comm = job->comm;
     bool well = true;
 
-    for (int i = 0; i < comm->call_count && well; i++) {
-        const struct call *call = &comm->calls[i];
+    for (int i = 0; i < job->call_count && well; i++) {
+        const struct call *call = &job->calls[i];
         char *result;
         size_t bytes;
 
@@ -259,7 +271,7 @@ static bool finish(struct job *job)
 
 static void free_job(struct job *job)
 {
-    for (int i = 0; job->parts != NULL && i < job->comm->call_count; i++) {
+    for (int i = 0; job->parts != NULL && i < job->call_count; i++) {
         for (int r = 0; job->parts[i] != NULL && r < job->comm->rank_count; r++)
             free(job->parts[i][r]);
         free(job->parts[i]);
@@ -269,36 +281,87 @@ static void free_job(struct job *job)
     free(job->ins);
 }
 
-static void *work(void *data)
+/* Until all of it is done, or broken off. */
+static int move_all(struct job *job)
 {
-    struct job job = {.comm = data};
     bool busy = true;
-    int state;
+    int state = collect(job) ? SUCCESS : INTERNAL_ERROR;
 
-    for (int i = 0; i < job.comm->call_count; i++)
-        standin_wait(&job.comm->calls[i]);
-    state = collect(&job) ? SUCCESS : INTERNAL_ERROR;
-
-    while (state == SUCCESS && busy && !atomic_load(&job.comm->aborted)) {
-        if (!turn(&job, &busy))
+    while (state == SUCCESS && busy && !atomic_load(&job->comm->aborted)) {
+        if (!turn(job, &busy))
             state = REMOTE_ERROR;
         else if (busy)
             (void)poll(NULL, 0, 1);
     }
-    if (state == SUCCESS && !busy && !finish(&job))
+    if (state == SUCCESS && !busy && !finish(job))
         state = INTERNAL_ERROR;
-    free_job(&job);
-    atomic_store(&job.comm->state, state);
+    free_job(job);
+    return state;
+}
+
+static void *work(void *data)
+{
+    struct comm *comm = data;
+    struct job job = {.comm = comm, .calls = comm->calls, .call_count = comm->call_count};
+
+    for (int i = 0; i < comm->call_count; i++)
+        standin_wait(&comm->calls[i]);
+    atomic_store(&comm->state, move_all(&job));
     return NULL;
+}
+
+/* ---- in a stream ---- */
+
+struct queued {
+    struct comm *comm;
+    struct call *calls;
+    int call_count;
+};
+
+static void play(const void *args)
+{
+    const struct queued *q = args;
+    struct job job = {.comm = q->comm, .calls = q->calls, .call_count = q->call_count};
+    const bool is_late = q->calls[0].count > 1;
+    int late_ms = is_late ? (int)standin_setting("TUTTI_NCCL_STANDIN_LATE_MS", 0) : 0;
+    int state = SUCCESS;
+
+    for (; late_ms > 0 && !atomic_load(&q->comm->aborted); late_ms -= 10)
+        (void)poll(NULL, 0, 10);
+    if (!atomic_load(&q->comm->aborted))
+        state = move_all(&job);
+    if (state != SUCCESS)
+        atomic_store(&q->comm->state, state);
+    free(q->calls);
+    leave(q->comm);
+}
+
+static int put(struct comm *comm, struct call *calls, int call_count)
+{
+    const struct queued q = {.comm = comm, .calls = calls, .call_count = call_count};
+    void *symbol = standin_symbol("standin_put");
+    int (*put_call)(void *stream, void (*call)(const void *args), const void *args, size_t bytes);
+
+    if (symbol == NULL) {
+        free(calls);
+        return INTERNAL_ERROR;
+    }
+    memcpy(&put_call, &symbol, sizeof(symbol));
+    (void)atomic_fetch_add(&comm->users, 1);
+    return put_call(calls[0].stream, play, &q, sizeof(q)) == 0 ? SUCCESS : INTERNAL_ERROR;
 }
 
 int standin_far_begin(struct comm *comm, const struct call *calls, int call_count)
 {
-    join(comm);
-    comm->calls = malloc(((size_t)call_count + 1) * sizeof(calls[0]));
-    if (comm->calls == NULL)
+    struct call *own = malloc(((size_t)call_count + 1) * sizeof(calls[0]));
+
+    if (own == NULL)
         return INTERNAL_ERROR;
-    memcpy(comm->calls, calls, (size_t)call_count * sizeof(calls[0]));
+    memcpy(own, calls, (size_t)call_count * sizeof(calls[0]));
+    if (calls[0].kind != SPLIT && standin_setting("TUTTI_NCCL_STANDIN_QUEUED", 0) != 0)
+        return put(comm, own, call_count);
+    join(comm);
+    comm->calls = own;
     comm->call_count = call_count;
     atomic_store(&comm->state, IN_PROGRESS);
     comm->has_thread = pthread_create(&comm->thread, NULL, work, comm) == 0;

@@ -40,6 +40,13 @@ same compressed-launched compressed "$tutti" train -B nccl --launch 2 --compress
 [ $# -lt 2 ] || same mpirun threads env OMPI_ALLOW_RUN_AS_ROOT=1 \
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$2" --oversubscribe -n 2 "$tutti" train -B nccl $model
 
+
+# As NCCL does it: calls return when they are in a stream, and what they do comes in its order.
+queued="env TUTTI_NCCL_STANDIN_QUEUED=1"
+same launched-queued threads $queued "$tutti" train -B nccl --launch 2 $model
+same four-queued four $queued "$tutti" train -B nccl --launch 2 -g 4 --strategy hsdp --shard 2 \
+    $model
+
 # As TensorFlow starts them; a port that nobody has.
 port=$((20000 + $$ % 20000))
 cluster='"cluster":{"worker":["127.0.0.1:'$port'","127.0.0.1:'$((port + 1))'"]}'
@@ -49,10 +56,10 @@ same tensorflow threads env TF_CONFIG='{'"$cluster"',"task":{"type":"worker","in
     "$tutti" train -B nccl $model
 wait $! || fail "second: not trained"
 
-# lose SIGNAL DEADLINE PATTERN: one of two gets it in the middle of a long run.
+# lose SIGNAL PATTERN: one of two gets it in the middle of a long run.
 lose() {
-    "$tutti" train -B nccl --launch 2 --model linear-regression --steps 1000000 --global-batch 16 \
-        --format json --deadline "$2" >"$out/$1" 2>"$out/$1.err" &
+    $queued "$tutti" train -B nccl --launch 2 --model linear-regression --steps 1000000 --global-batch 16 \
+        --format json --deadline 2s >"$out/$1" 2>"$out/$1.err" &
     parent=$!
     for _ in $(seq 200); do
         [ -s "$out/$1" ] && break
@@ -67,10 +74,20 @@ lose() {
     [ $rc -eq 1 ] || fail "$1: exit $rc"
     [ $took_ms -le 5000 ] || fail "$1: $took_ms ms"
     [ "$(wc -l <"$out/$1.err")" -eq 1 ] || fail "$1: more or less than a line"
-    grep -q "$3" "$out/$1.err" || fail "$1: what is lost is not named"
+    grep -q "$2" "$out/$1.err" || fail "$1: what is lost is not named"
 }
-lose KILL 2s 'process 1 of 2'
-lose STOP 2s 'process 1 of 2'
+lose KILL 'process 1 of 2'
+lose STOP 'process 1 of 2'
+queued=""
+lose KILL 'process 1 of 2'
+
+# A collective that does not come to its end, of processes that live.
+rc=0
+TUTTI_NCCL_STANDIN_QUEUED=1 TUTTI_NCCL_STANDIN_LATE_MS=60000 timeout 20 "$tutti" train -B nccl \
+    --launch 2 --deadline 500ms $model >"$out/late" 2>"$out/late.err" || rc=$?
+[ $rc -eq 1 ] || fail "late: exit $rc"
+grep -q "rank [01], NCCL's own allreduce of .* among 2 ranks: the deadline of 0.5 s passed" \
+    "$out/late.err" || fail "late: not said"
 
 # A trace has the work of each layer and what it waits for, of each rank a track.
 trace() {

@@ -89,9 +89,9 @@ static void queue_free(struct tutti_device_queue *queue, void *at)
 static int queue_upload(struct tutti_device_queue *queue, void *to, const void *from,
                         uint64_t bytes, struct tutti_err *err)
 {
-    enum { STAGED_MAX = 64 << 10 }; /* of less the driver takes a copy, and does not wait */
     struct tutti_cuda_queue *q = own(queue);
-    int status = q->look != NULL && bytes > STAGED_MAX ? tutti_cuda_queue_wait(q, err) : 0;
+    /* From memory that is not pinned the driver may wait for the stream, and looks at nothing. */
+    int status = q->look != NULL && bytes > 0 ? tutti_cuda_queue_wait(q, err) : 0;
 
     return bytes == 0 || status < 0
                ? status
