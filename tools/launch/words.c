@@ -30,7 +30,7 @@ static int check_text(const char *word, struct tutti_err *err)
 /* Who starts the processes is decided here. */
 static int check_own(const struct tutti_args *train, struct tutti_err *err)
 {
-    static const char *const own[] = {"launch",     "hosts",    "dry-run",
+    static const char *const own[] = {"launch",     "hosts",    "dry-run", "join",
                                       "rendezvous", "launcher", "cluster"};
 
     if (train->help)
