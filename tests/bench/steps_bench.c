@@ -1,6 +1,8 @@
 /* What a step costs beyond its collective, where a run is held open: steps_bench [BYTES] [STEPS]
  * [RANKS]. All-reduce by threads: so many steps of one iteration, against the same iterations in
- * one step, and against plays that open and close everything each time. */
+ * one step, and against plays that open and close everything each time. A step of two ranks is a
+ * few cache lines from one processor to the other and back: what a hop took before and after says
+ * with which figures this one may be compared. */
 #include "runtime/coll.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
@@ -78,6 +80,7 @@ int main(int argc, char **argv)
     double own_us;
     double iteration_us;
     double unused_us;
+    double before_ns = bench_hop_ns();
     struct tutti_err err;
 
     if (params.count == 0 || steps == 0 || ranks == 0 || ranks > RANKS_MAX) {
@@ -94,8 +97,10 @@ int main(int argc, char **argv)
     time_steps(&bench, steps, &iteration_us, &unused_us);
     printf(
         "%llu bytes, %u ranks, %u steps: %.3f us a step, of which its iteration %.3f; %.3f us an "
-        "iteration in one step; %.3f us a play\n",
-        (unsigned long long)bytes, ranks, steps, step_us, own_us, iteration_us, time_plays(&bench));
+        "iteration in one step; %.3f us a play; a hop of %.0f ns before, ",
+        (unsigned long long)bytes, ranks, steps, step_us, own_us, iteration_us, time_plays(&bench),
+        before_ns);
+    printf("%.0f after\n", bench_hop_ns());
     tutti_schedule_free(schedule);
     tutti_backend_close(bench.backend);
     return 0;
