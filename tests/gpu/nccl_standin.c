@@ -156,14 +156,15 @@ void *standin_symbol(const char *name)
     return symbol;
 }
 
-void standin_wait(const struct call *call)
+void standin_wait(const struct call *calls, int count)
 {
     void *symbol = standin_symbol("standin_is_idle");
     bool (*is_idle)(void *stream);
 
     memcpy(&is_idle, &symbol, sizeof(symbol));
-    while (symbol != NULL && call->kind != SPLIT && !is_idle(call->stream))
-        (void)sched_yield();
+    for (int i = 0; i < count && symbol != NULL; i++)
+        while (calls[i].kind != SPLIT && !is_idle(calls[i].stream))
+            (void)sched_yield();
 }
 
 size_t standin_in_bytes(const struct call *call)
@@ -314,8 +315,7 @@ static int end_group(struct group *g)
 
     if (g->call_count > 0 && !g->calls[0].comm->blocks)
         return begin_far(g);
-    for (int i = 0; i < g->call_count; i++)
-        standin_wait(&g->calls[i]);
+    standin_wait(g->calls, g->call_count);
     status = deliver(g);
 
     if (status == SUCCESS)

@@ -72,8 +72,8 @@ uint64_t standin_setting(const char *name, uint64_t standard);
 
 size_t standin_bytes_of(int type);
 
-/* Until what was put on the stream of a call before it is done: only then its bytes are there. */
-void standin_wait(const struct call *call);
+/* Until what was put on the calls' streams before them is done: only then their bytes are there. */
+void standin_wait(const struct call *calls, int count);
 /* What the stand-in for the driver has by that name; NULL: nothing. */
 void *standin_symbol(const char *name);
 

@@ -304,8 +304,7 @@ static void *work(void *data)
     struct comm *comm = data;
     struct job job = {.comm = comm, .calls = comm->calls, .call_count = comm->call_count};
 
-    for (int i = 0; i < comm->call_count; i++)
-        standin_wait(&comm->calls[i]);
+    standin_wait(comm->calls, comm->call_count);
     atomic_store(&comm->state, move_all(&job));
     return NULL;
 }
