@@ -176,18 +176,6 @@ void tutti_gpu_replica_leave(struct tutti_replica *r)
 
 /* ---- the learner's part ---------------------------------------------------------------------- */
 
-static const float *const *weights_of(struct tutti_replica *r, uint32_t layer,
-                                      const struct tutti_work_call *call)
-{
-    uint32_t count;
-    const struct tutti_variable_place *places = tutti_replica_places(r, layer, &count);
-    const void *base = r->layout->weights_gathered ? call->scratch : call->state;
-
-    for (uint32_t v = 0; v < count; v++)
-        r->weights[v] = (const float *)(const void *)at(base, places[v].weight);
-    return r->weights;
-}
-
 static int stamp(const struct tutti_replica *r, const struct tutti_work_call *call, uint64_t which,
                  struct tutti_err *err)
 {
@@ -225,7 +213,8 @@ static int forward(struct tutti_replica *r, uint32_t layer, const struct tutti_w
     if (layer == 0)
         status = device->input(r->gpu->learning, r->step - 1, r->micro_batch++, scale, err);
     if (status >= 0)
-        status = device->forward(r->gpu->learning, layer, weights_of(r, layer, call), err);
+        status =
+            device->forward(r->gpu->learning, layer, tutti_replica_weights(r, layer, call), err);
     if (status < 0 || layer + 1 < l->plan.layer_count)
         return status;
     status = device->sums(r->gpu->learning, r->gpu->sums, &examples, err);
@@ -244,8 +233,8 @@ static int backward(struct tutti_replica *r, uint32_t layer, bool add,
     for (uint32_t v = 0; v < count; v++)
         r->slopes[v] = l->narrow ? r->gpu->gradients + places[v].flat
                                  : (float *)(void *)at(call->scratch, places[v].gradient);
-    status = l->learner->device->backward(r->gpu->learning, layer, weights_of(r, layer, call),
-                                          r->slopes, add, err);
+    status = l->learner->device->backward(
+        r->gpu->learning, layer, tutti_replica_weights(r, layer, call), r->slopes, add, err);
     for (uint32_t v = 0; v < count && status >= 0 && l->narrow; v++)
         status = PUT(call, narrow, .bytes = at(call->scratch, places[v].gradient),
                      .from = r->gpu->gradients + places[v].flat, .count = places[v].elements,
@@ -271,7 +260,7 @@ static int gradient_of(struct tutti_replica *r, const struct tutti_plan_pack *p,
                .kind = kind_of(l));
 }
 
-static int add_up(const struct tutti_replica *r, uint32_t entry, const struct tutti_work_call *call,
+static int add_up(struct tutti_replica *r, uint32_t entry, const struct tutti_work_call *call,
                   struct tutti_err *err)
 {
     const struct tutti_layout *l = r->layout;
@@ -415,30 +404,19 @@ static int outer(struct tutti_replica *r, const struct tutti_work_call *call, st
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+static const struct tutti_replica_ops ops_there = {.forward = forward,
+                                                   .backward = backward,
+                                                   .input = input,
+                                                   .report = report,
+                                                   .optimize = optimize,
+                                                   .optimize_locally = optimize_locally,
+                                                   .outer = outer,
+                                                   .add_up = add_up};
+
 int tutti_gpu_replica_run(struct tutti_replica *r, const struct tutti_work_call *call,
                           struct tutti_err *err)
 {
-    const struct tutti_layout *l = r->layout;
-    const struct tutti_plan_entries *e = &l->entries;
-    const uint32_t entry = call->step->peer - 1;
     int status = r->gpu != NULL ? 0 : enter(r, call, err);
 
-    if (status < 0)
-        return status;
-    if (entry < 3 * l->plan.layer_count)
-        return entry % 3 == 0 ? forward(r, entry / 3, call, err)
-                              : backward(r, entry / 3, entry % 3 == 2, call, err);
-    if (entry == e->input)
-        return input(r, call, err);
-    if (entry == e->report)
-        return report(r, call, err);
-    if (entry == e->optimizer)
-        return optimize(r, call, err);
-    if (entry == e->local)
-        return optimize_locally(r, call, err);
-    if (entry == e->outer)
-        return outer(r, call, err);
-    if (e->sum != UINT32_MAX && entry >= e->sum && entry - e->sum < 2 * l->plan.pack_count)
-        return add_up(r, entry - e->sum, call, err);
-    return 0;
+    return status < 0 ? status : tutti_replica_do(r, call, &ops_there, err);
 }

@@ -40,8 +40,8 @@ const struct tutti_variable_place *tutti_replica_places(const struct tutti_repli
     return &l->places[l->first_place[layer]];
 }
 
-static const float *const *weights_of(struct tutti_replica *r, uint32_t layer,
-                                      const struct tutti_work_call *call)
+const float *const *tutti_replica_weights(struct tutti_replica *r, uint32_t layer,
+                                          const struct tutti_work_call *call)
 {
     uint32_t count;
     const struct tutti_variable_place *places = tutti_replica_places(r, layer, &count);
@@ -64,8 +64,9 @@ static int take_examples(struct tutti_replica *r, struct tutti_err *err)
 }
 
 /* At the head of a step; other micro-batches come when the first layer begins them. */
-static int input(struct tutti_replica *r, struct tutti_err *err)
+static int input(struct tutti_replica *r, const struct tutti_work_call *call, struct tutti_err *err)
 {
+    (void)call;
     if (r->begins && r->layout->params.check_sync)
         r->hash = tutti_weights_hash_exact(r->state, r->state_elements);
     r->begins = false;
@@ -88,7 +89,7 @@ static int forward(struct tutti_replica *r, uint32_t layer, const struct tutti_w
     if (layer == 0)
         r->has_input = false;
     if (status >= 0)
-        status = learner->forward(r->learning, layer, weights_of(r, layer, call), err);
+        status = learner->forward(r->learning, layer, tutti_replica_weights(r, layer, call), err);
     if (status < 0 || layer + 1 < l->plan.layer_count)
         return status;
     sums = learner->sums(r->learning);
@@ -119,8 +120,8 @@ static int backward(struct tutti_replica *r, uint32_t layer, bool add,
         r->slopes[v] = places[v].slice_count > 0 ? NULL
                        : l->narrow               ? r->gradients + places[v].flat
                                                  : at(call->scratch, places[v].gradient);
-    status =
-        l->learner->backward(r->learning, layer, weights_of(r, layer, call), r->slopes, add, err);
+    status = l->learner->backward(r->learning, layer, tutti_replica_weights(r, layer, call),
+                                  r->slopes, add, err);
     for (uint32_t v = 0; v < count && status >= 0 && l->narrow; v++)
         narrow(r, &places[v], call->scratch);
     for (uint32_t v = 0; v < count && status >= 0; v++)
@@ -180,8 +181,8 @@ static const float *gradient_of(struct tutti_replica *r, const struct tutti_plan
     return to;
 }
 
-static void add_up(const struct tutti_replica *r, uint32_t entry,
-                   const struct tutti_work_call *call)
+static int add_up(struct tutti_replica *r, uint32_t entry, const struct tutti_work_call *call,
+                  struct tutti_err *err)
 {
     const struct tutti_layout *l = r->layout;
     const struct tutti_plan_pack *p = &l->plan.packs[entry / 2];
@@ -189,11 +190,13 @@ static void add_up(const struct tutti_replica *r, uint32_t entry,
     const char *from = (const char *)call->scratch + p->result_offset;
     char *to = (char *)call->scratch + p->sum_offset;
 
+    (void)err;
     if (entry % 2 == 0)
         memcpy(to, from, count * l->plan.params.gradient_bytes);
     else
         tutti_reduce(l->narrow ? l->params.gradients : TUTTI_FLOAT32, TUTTI_SUM, to, to, from,
                      count);
+    return 0;
 }
 
 void tutti_replica_share(const struct tutti_replica *r, const struct tutti_plan_pack *p,
@@ -258,10 +261,16 @@ void tutti_replica_report(struct tutti_replica *r, double sum, double *said)
         said[TUTTI_REPORT_RANKS + l->params.rank_count + r->rank] = r->hash;
 }
 
-static void report(struct tutti_replica *r, const struct tutti_work_call *call)
+static int report(struct tutti_replica *r, const struct tutti_work_call *call,
+                  struct tutti_err *err)
 {
+    int status = tutti_replica_sum_slices(r, call, err);
+
+    if (status < 0)
+        return status;
     tutti_replica_report(r, squares(r, call),
                          (double *)(void *)((char *)call->scratch + r->layout->plan.report.offset));
+    return 0;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -298,10 +307,12 @@ void tutti_replica_hear(struct tutti_replica *r)
     r->skipped = r->said[TUTTI_REPORT_NOT_FINITE] > 0;
 }
 
-static void optimize(struct tutti_replica *r, const struct tutti_work_call *call)
+static int optimize(struct tutti_replica *r, const struct tutti_work_call *call,
+                    struct tutti_err *err)
 {
     const struct tutti_layout *l = r->layout;
 
+    (void)err;
     memcpy(r->said, (const char *)call->scratch + l->plan.report_sum.offset,
            l->plan.report_sum.bytes);
     tutti_replica_hear(r);
@@ -310,25 +321,29 @@ static void optimize(struct tutti_replica *r, const struct tutti_work_call *call
         tutti_replica_keep_left_out(r, call);
     }
     (void)tutti_loss_scale_update(&r->scale, !r->skipped);
+    return 0;
 }
 
 /* A step of local SGD between averages. */
-static void optimize_locally(struct tutti_replica *r, const struct tutti_work_call *call)
+static int optimize_locally(struct tutti_replica *r, const struct tutti_work_call *call,
+                            struct tutti_err *err)
 {
     double sum = squares(r, call);
 
+    (void)err;
     if (isfinite(sum))
         update(r, call, sqrt(sum) / tutti_loss_scale_of(&r->scale));
+    return 0;
 }
 
 /* The average is there: an outer optimizer takes what it differs by from the last as a gradient. */
-static void outer(struct tutti_replica *r)
+static int outer(struct tutti_replica *r, const struct tutti_work_call *call, struct tutti_err *err)
 {
     const struct tutti_trainer_params *p = &r->layout->params;
 
-    if (r->anchor == NULL)
-        return;
-    for (uint64_t i = 0; i < r->state_elements; i++) {
+    (void)call;
+    (void)err;
+    for (uint64_t i = 0; i < r->state_elements && r->anchor != NULL; i++) {
         float slope = r->anchor[i] - r->state[i];
         float moment = (float)p->outer_momentum * r->outer_moment[i] + slope;
 
@@ -337,40 +352,47 @@ static void outer(struct tutti_replica *r)
             r->anchor[i] - (float)p->outer_rate * (slope + (float)p->outer_momentum * moment);
         r->anchor[i] = r->state[i];
     }
+    return 0;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static int do_work(struct tutti_replica *r, uint32_t entry, const struct tutti_work_call *call,
-                   struct tutti_err *err)
+int tutti_replica_do(struct tutti_replica *r, const struct tutti_work_call *call,
+                     const struct tutti_replica_ops *ops, struct tutti_err *err)
 {
     const struct tutti_layout *l = r->layout;
     const struct tutti_plan_entries *e = &l->entries;
+    const uint32_t entry = call->step->peer - 1;
 
     if (entry < 3 * l->plan.layer_count)
-        return entry % 3 == 0 ? forward(r, entry / 3, call, err)
-                              : backward(r, entry / 3, entry % 3 == 2, call, err);
+        return entry % 3 == 0 ? ops->forward(r, entry / 3, call, err)
+                              : ops->backward(r, entry / 3, entry % 3 == 2, call, err);
     if (entry == e->input)
-        return input(r, err);
-    if (entry == e->report) {
-        int status = tutti_replica_sum_slices(r, call, err);
-
-        if (status == 0)
-            report(r, call);
-        return status;
-    }
+        return ops->input(r, call, err);
+    if (entry == e->report)
+        return ops->report(r, call, err);
     if (entry == e->optimizer)
-        optimize(r, call);
-    else if (entry == e->local)
-        optimize_locally(r, call);
-    else if (entry == e->outer)
-        outer(r);
-    else if (e->sum != UINT32_MAX && entry >= e->sum && entry - e->sum < 2 * l->plan.pack_count)
-        add_up(r, entry - e->sum, call);
-    else if (e->compress != UINT32_MAX && entry >= e->compress)
-        tutti_replica_compress(r, entry - e->compress, call);
+        return ops->optimize(r, call, err);
+    if (entry == e->local)
+        return ops->optimize_locally(r, call, err);
+    if (entry == e->outer)
+        return ops->outer(r, call, err);
+    if (e->sum != UINT32_MAX && entry >= e->sum && entry - e->sum < 2 * l->plan.pack_count)
+        return ops->add_up(r, entry - e->sum, call, err);
+    if (e->compress != UINT32_MAX && entry >= e->compress && ops->compress != NULL)
+        ops->compress(r, entry - e->compress, call);
     return 0;
 }
+
+static const struct tutti_replica_ops ops_here = {.forward = forward,
+                                                  .backward = backward,
+                                                  .input = input,
+                                                  .report = report,
+                                                  .optimize = optimize,
+                                                  .optimize_locally = optimize_locally,
+                                                  .outer = outer,
+                                                  .add_up = add_up,
+                                                  .compress = tutti_replica_compress};
 
 int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err)
 {
@@ -382,7 +404,7 @@ int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err)
 
     if (call->queue != NULL)
         return tutti_gpu_replica_run(r, call, err);
-    status = do_work(r, entry, call, err);
+    status = tutti_replica_do(r, call, &ops_here, err);
     took_s = now_s() - from_s;
     r->compute_s += took_s;
     if (entry == r->layout->entries.input)

@@ -144,6 +144,33 @@ void tutti_replica_begin_factors(struct tutti_replica *replica);
 
 const struct tutti_variable_place *tutti_replica_places(const struct tutti_replica *replica,
                                                         uint32_t layer, uint32_t *ret_count);
+/* A layer's weights, in the memory of the call. */
+const float *const *tutti_replica_weights(struct tutti_replica *replica, uint32_t layer,
+                                          const struct tutti_work_call *call);
+/* What a rank does at the COMPUTEs of a step, on the host or on a device. */
+struct tutti_replica_ops {
+    int (*forward)(struct tutti_replica *replica, uint32_t layer,
+                   const struct tutti_work_call *call, struct tutti_err *err);
+    int (*backward)(struct tutti_replica *replica, uint32_t layer, bool add,
+                    const struct tutti_work_call *call, struct tutti_err *err);
+    int (*input)(struct tutti_replica *replica, const struct tutti_work_call *call,
+                 struct tutti_err *err);
+    int (*report)(struct tutti_replica *replica, const struct tutti_work_call *call,
+                  struct tutti_err *err);
+    int (*optimize)(struct tutti_replica *replica, const struct tutti_work_call *call,
+                    struct tutti_err *err);
+    int (*optimize_locally)(struct tutti_replica *replica, const struct tutti_work_call *call,
+                            struct tutti_err *err);
+    int (*outer)(struct tutti_replica *replica, const struct tutti_work_call *call,
+                 struct tutti_err *err);
+    int (*add_up)(struct tutti_replica *replica, uint32_t entry, const struct tutti_work_call *call,
+                  struct tutti_err *err);
+    void (*compress)(struct tutti_replica *replica, uint32_t entry,
+                     const struct tutti_work_call *call); /* NULL: there is none */
+};
+/* The one that the call's entry of the work table is. */
+int tutti_replica_do(struct tutti_replica *replica, const struct tutti_work_call *call,
+                     const struct tutti_replica_ops *ops, struct tutti_err *err);
 /* Elements of a pack that the rank has, with those that make shards equal and are nothing; without
  * them; and where their summed gradient is in scratch. */
 uint64_t tutti_replica_own(const struct tutti_layout *layout, const struct tutti_plan_pack *pack);
