@@ -32,6 +32,10 @@ struct tutti_partitioning {
     uint64_t shards;
 };
 
+/* "none", "fixed:N", "min:SIZE", "max:SIZE". */
+int tutti_partitioning_read(const char *text, struct tutti_partitioning *ret,
+                            struct tutti_err *err);
+
 /* How many shards a variable of so many rows and bytes gets. */
 uint64_t tutti_partitioning_count(const struct tutti_partitioning *partition, uint64_t rows,
                                   uint64_t bytes);

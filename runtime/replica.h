@@ -35,8 +35,11 @@ struct tutti_replicas;
 
 struct tutti_replicas_params {
     size_t size; /* sizeof(struct tutti_replicas_params): runtime/api.h */
-    /* "onedevice", "mirrored", "multiworkermirrored", "fsdp", ...: those of tutti_strategies that
-     * no coordinator leads. "onedevice", "mirrored", "central-storage" are of one process. */
+    /* "onedevice", "mirrored", "multiworkermirrored", "fsdp", ...: those of tutti_strategies.
+     * "onedevice", "mirrored", "central-storage" are of one process. "parameter-server", with
+     * options as in servers.h ("parameter-server,sync=2"): this process is what TF_CONFIG says, a
+     * worker with one replica, the chief or a server; an evaluation comes at the end alone, and
+     * there is no loop of one's own. */
     const char *strategy;
     /* Of each process. 0: TUTTI_REPLICAS of the environment; without it one a process where there
      * are several, else as many as processors ("onedevice": 1). */

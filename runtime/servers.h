@@ -117,6 +117,16 @@ struct tutti_servers_params {
     void *context;
 };
 
+/* ---- by a word ------------------------------------------------------------------------------- */
+
+/* Whether a strategy is "parameter-server", with options or without. */
+bool tutti_servers_strategy(const char *text);
+/* "parameter-server,sync=2,late=aborted": sets what it says of the rules, by sync=R,
+ * late=queued|fresh|aborted, slack=N, staleness=N, placement=round-robin|greedy and
+ * partition=none|fixed:N|min:SIZE|max:SIZE. -TUTTI_EINVAL names what it does not know. */
+int tutti_servers_options_read(const char *text, struct tutti_servers_params *ret,
+                               struct tutti_err *err);
+
 /* ---- a cluster of TensorFlow's --------------------------------------------------------------- */
 
 struct tutti_arena;

@@ -467,6 +467,15 @@ uint64_t tutti_replica_learner_held_out(const struct tutti_replica_learner *l)
     return l->held_out_count;
 }
 
+uint64_t tutti_replica_learner_epoch(const struct tutti_replica_learner *l, uint32_t parts)
+{
+    enum { APART_BITS = 32 };
+
+    if (l->training == NULL)
+        return (uint64_t)parts << APART_BITS;
+    return tutti_tf_steps(l->training->example_count, l->ask.global_batch, l->ask.drop_remainder);
+}
+
 bool tutti_replica_learner_has_classes(const struct tutti_replica_learner *l)
 {
     return l->training != NULL ? l->training->class_count > 0 : l->model->class_count > 0;

@@ -295,6 +295,10 @@ int tutti_replicas_run(struct tutti_replicas *replicas,
     struct loop l = {.replicas = replicas, .run = run, .context = context};
     int status;
 
+    if (replicas->cluster != NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a loop of one's own by parameter servers: its replicas are in step, and "
+                          "workers are not (tutti_replicas_train)");
     l.seats = calloc(replicas->own_count, sizeof(l.seats[0]));
     l.in = calloc(replicas->count, sizeof(l.in[0]));
     l.out = calloc(replicas->count, sizeof(l.out[0]));

@@ -14,9 +14,7 @@ struct training {
     struct tutti_replicas *replicas;
     struct tutti_replica_model model;
     struct tutti_replica_training ask;
-    struct tutti_variable *variables;
-    struct tutti_layer layer;
-    struct tutti_workload workload;
+    struct tutti_replica_workload workload;
     struct tutti_replica_learner *data;
     struct tutti_learner learner;
     struct tutti_trainer *trainer;
@@ -49,24 +47,32 @@ static int make_collective(void *context, const struct tutti_coll_params *params
     return tutti_coll_generate("ring", params, &shape, ret, err);
 }
 
-/* A layer that holds all variables. */
-static int make_workload(struct training *t, struct tutti_err *err)
+int tutti_replica_workload_make(const struct tutti_replica_model *m,
+                                struct tutti_replica_workload *ret, struct tutti_err *err)
 {
-    const struct tutti_replica_model *m = &t->model;
-
-    t->variables = calloc(m->variable_count, sizeof(t->variables[0]));
-    if (t->variables == NULL)
+    ret->variables = calloc(m->variable_count, sizeof(ret->variables[0]));
+    if (ret->variables == NULL)
         return tutti_nomem(err);
-    for (uint32_t v = 0; v < m->variable_count; v++)
-        t->variables[v] =
+    for (uint32_t v = 0; v < m->variable_count; v++) {
+        ret->variables[v] =
             (struct tutti_variable){.name = m->variables[v].name,
                                     .rows = m->variables[v].rows,
                                     .elements = tutti_replica_elements(&m->variables[v])};
-    t->layer = (struct tutti_layer){
-        .name = "all", .repeat = 1, .variables = t->variables, .variable_count = m->variable_count};
-    t->workload = (struct tutti_workload){
-        .name = m->name, .layers = &t->layer, .layer_count = 1, .sequence = 1};
+        ret->elements += ret->variables[v].elements;
+    }
+    ret->layer = (struct tutti_layer){.name = "all",
+                                      .repeat = 1,
+                                      .variables = ret->variables,
+                                      .variable_count = m->variable_count};
+    ret->model = (struct tutti_workload){
+        .name = m->name, .layers = &ret->layer, .layer_count = 1, .sequence = 1};
     return 0;
+}
+
+void tutti_replica_workload_done(struct tutti_replica_workload *workload)
+{
+    free(workload->variables);
+    *workload = (struct tutti_replica_workload){.elements = 0};
 }
 
 /* What all processes must have alike. */
@@ -113,7 +119,7 @@ static int open_trainer(struct training *t, struct tutti_err *err)
     struct tutti_trainer_params params = {
         .size = sizeof(params),
         .strategy = &t->replicas->strategy,
-        .model = &t->workload,
+        .model = &t->workload.model,
         .learner = &t->learner,
         .backend = t->replicas->backend,
         .rank_count = t->replicas->count,
@@ -225,7 +231,7 @@ static int open_all(struct training *t, float *weights, struct tutti_err *err)
         tutti_replica_learner_new(t->replicas, &t->model, &t->ask, &t->data, &t->learner, err);
 
     if (status == 0)
-        status = make_workload(t, err);
+        status = tutti_replica_workload_make(&t->model, &t->workload, err);
     if (t->replicas->group != NULL) /* what one alone has found wrong all learn */
         status =
             tutti_group_agree(t->replicas->group, status, t->replicas->params.deadline_ps, err);
@@ -256,6 +262,8 @@ int tutti_replicas_train(struct tutti_replicas *replicas, const struct tutti_rep
     if (status == 0) {
         if (t.ask.optimizer == NULL)
             t.ask.optimizer = "sgd";
+        if (replicas->cluster != NULL)
+            return tutti_replicas_train_by_servers(replicas, &t.model, &t.ask, weights, ret, err);
         status = open_all(&t, weights, &said);
     }
     if (status == 0)
@@ -264,7 +272,7 @@ int tutti_replicas_train(struct tutti_replicas *replicas, const struct tutti_rep
         *ret = t.result;
     tutti_trainer_close(t.trainer);
     tutti_replica_learner_free(t.data);
-    free(t.variables);
+    tutti_replica_workload_done(&t.workload);
     free(t.own_weights);
     if (status < 0 && replicas->group != NULL)
         tutti_group_stop(replicas->group, status, &said);

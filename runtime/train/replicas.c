@@ -9,6 +9,7 @@
 #include "runtime/backend.h"
 #include "runtime/launch.h"
 #include "runtime/meet.h"
+#include "runtime/servers.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "runtime/threads.h"
@@ -17,7 +18,7 @@ enum { REPLICAS_MAX = 4096, WORDS_BYTES = 512 };
 
 /* ---- the strategy ---------------------------------------------------------------------------- */
 
-/* "onedevice, mirrored, ...": those that have a schedule. */
+/* "onedevice, mirrored, ...": all there are. */
 static void list_strategies(char words[WORDS_BYTES])
 {
     size_t count;
@@ -28,7 +29,7 @@ static void list_strategies(char words[WORDS_BYTES])
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(words);
 
-        if (tutti_strategy_named(entries[i].name, &strategy, NULL) == 0 && !strategy.coordinated)
+        if (tutti_strategy_named(entries[i].name, &strategy, NULL) == 0)
             (void)snprintf(words + used, WORDS_BYTES - used, "%s%s", used == 0 ? "" : ", ",
                            strategy.name);
     }
@@ -42,13 +43,11 @@ static int read_strategy(const char *name, struct tutti_strategy *ret, struct tu
     list_strategies(words);
     if (name == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "no strategy (%s)", words);
+    if (tutti_servers_strategy(name))
+        name = "parameter-server"; /* without its options */
     if (tutti_strategy_named(name, ret, NULL) < 0)
         return tutti_fail(err, TUTTI_EINVAL, "unknown strategy '%.40s' (%s%s)", name,
                           tutti_nearest_hint(name, words, hint), words);
-    if (ret->coordinated)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "strategy '%s' cannot be trained yet: a coordinator leads it (%s)", name,
-                          words);
     return 0;
 }
 
@@ -167,6 +166,12 @@ static int open_all(struct tutti_replicas *r, struct tutti_err *err)
     int status = 0;
 
     r->is_own = r->params.backend == NULL;
+    if (r->strategy.coordinated && !r->is_own)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "strategy 'parameter-server' on a backend (without one: servers are "
+                          "processes that TF_CONFIG names)");
+    if (r->strategy.coordinated)
+        return tutti_replicas_find_servers(r, err);
     r->group = r->params.group;
     r->backend = r->params.backend;
     r->process_count = r->group != NULL ? r->group->count : 1;
@@ -214,6 +219,7 @@ void tutti_replicas_close(struct tutti_replicas *r)
 {
     if (r == NULL)
         return;
+    tutti_servers_cluster_free(r->cluster);
     if (r->is_own) {
         tutti_backend_close(r->backend);
         tutti_group_close(r->group);
@@ -228,6 +234,8 @@ uint32_t tutti_replicas_num_in_sync(const struct tutti_replicas *r)
 
 bool tutti_replicas_is_chief(const struct tutti_replicas *r)
 {
+    if (r->cluster != NULL)
+        return tutti_replicas_leads_servers(r);
     return r->group == NULL || r->group->index == 0;
 }
 

@@ -2,9 +2,11 @@
 #include "runtime/placement.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "runtime/units.h"
 #include "runtime/wide.h"
 
 enum { MIN_SHARD_BYTES = 256 * 1024 };
@@ -17,6 +19,36 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t divide_up(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
+}
+
+int tutti_partitioning_read(const char *text, struct tutti_partitioning *ret, struct tutti_err *err)
+{
+    static const struct {
+        const char *word;
+        enum tutti_partitioner kind;
+    } kinds[] = {{"fixed:", TUTTI_PARTITION_FIXED},
+                 {"min:", TUTTI_PARTITION_MIN_SIZE},
+                 {"max:", TUTTI_PARTITION_MAX_SIZE}};
+
+    if (strcmp(text, "none") == 0) {
+        *ret = (struct tutti_partitioning){.kind = TUTTI_PARTITION_NONE};
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const char *value = text + strlen(kinds[i].word);
+        uint64_t number = 0;
+
+        if (strncmp(text, kinds[i].word, strlen(kinds[i].word)) != 0 ||
+            tutti_read_size(value, &number, NULL) < 0 || number == 0)
+            continue;
+        *ret = (struct tutti_partitioning){.kind = kinds[i].kind};
+        if (ret->kind == TUTTI_PARTITION_FIXED)
+            ret->shards = number;
+        else
+            ret->shard_bytes = number;
+        return 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "'%.60s' (none, fixed:N, min:SIZE or max:SIZE)", text);
 }
 
 uint64_t tutti_partitioning_count(const struct tutti_partitioning *partition, uint64_t rows,

@@ -38,9 +38,9 @@ static void refuses(struct tutti_replicas_params params, const char *message)
     CHECK(replicas == NULL);
 }
 
-#define TRAINED                                                                                    \
-    "onedevice, mirrored, multiworkermirrored, central-storage, tpu, ddp, horovod, zero1, zero2, " \
-    "fsdp, hsdp, local-sgd, diloco)"
+#define TRAINED                                                                               \
+    "onedevice, mirrored, multiworkermirrored, parameter-server, central-storage, tpu, ddp, " \
+    "horovod, zero1, zero2, fsdp, hsdp, local-sgd, diloco)"
 
 TEST(a_strategy_that_is_none_is_told_which_there_are)
 {
@@ -48,7 +48,10 @@ TEST(a_strategy_that_is_none_is_told_which_there_are)
     refuses((struct tutti_replicas_params){.strategy = "mirored"},
             "unknown strategy 'mirored' (did you mean 'mirrored'? all: " TRAINED);
     refuses((struct tutti_replicas_params){.strategy = "parameter-server"},
-            "strategy 'parameter-server' cannot be trained yet: a coordinator leads it (" TRAINED);
+            "strategy 'parameter-server' without servers (TF_CONFIG with a cluster of 'ps' and "
+            "'worker')");
+    refuses((struct tutti_replicas_params){.strategy = "parameter-servers"},
+            "unknown strategy 'parameter-servers' (did you mean 'parameter-server'? all: " TRAINED);
     refuses((struct tutti_replicas_params){.strategy = "onedevice", .replica_count = 2},
             "strategy 'onedevice' on '2' replicas (1, or mirrored)");
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/model.h"
+#include "runtime/random.h"
 #include "runtime/servers.h"
 #include "runtime/status.h"
 #include "runtime/train/dataset.h"
@@ -50,7 +51,9 @@ struct cast {
 struct play {
     const char *model; /* of tutti_model_new; NULL: linear-regression */
     uint64_t batch;
-    uint32_t slow_us[CAST_MAX]; /* by worker: a batch takes so much longer */
+    uint32_t slow_us
+        [CAST_MAX]; /* by worker: how much longer a batch takes, half as long to half as long again: who
+                                   is equal is not in step */
     struct tutti_servers_params params;
     char addresses[CAST_MAX][64];
     const char *servers[CAST_MAX];
@@ -121,8 +124,12 @@ static struct tutti_learner cast_learner;
 static int cast_input(void *replica, uint64_t step, uint32_t micro_batch, double scale,
                       struct tutti_err *err)
 {
-    if (play.slow_us[cast_self->index] > 0)
-        cast_pause_us(play.slow_us[cast_self->index]);
+    const uint32_t slow_us = play.slow_us[cast_self->index];
+
+    if (slow_us > 0)
+        cast_pause_us(
+            slow_us / 2 +
+            (uint32_t)(tutti_random_hash(test_seed, step, cast_self->index, 0) % slow_us));
     return cast_learner.input(replica, step, micro_batch, scale, err);
 }
 

@@ -171,11 +171,47 @@ TEST(a_strategy_that_is_none_is_said_once)
     static char seen[TEXT_MAX];
 
     CHECK_INT(shell(EXAMPLES "/own_model parameter-server 2>&1", seen), 1);
-    CHECK(strstr(seen, "strategy 'parameter-server' cannot be trained yet: a coordinator leads it "
-                       "(onedevice, mirrored, multiworkermirrored, ") != NULL);
+    CHECK(strstr(seen, "strategy 'parameter-server' without servers (TF_CONFIG ") != NULL);
     CHECK(strchr(seen, '\n') == seen + strlen(seen) - 1);
     CHECK_INT(shell(EXAMPLES "/own_model 2>&1", seen), 1);
     CHECK(strstr(seen, "own_model: no strategy (onedevice, ") == seen);
+}
+
+/* A server and two workers, of which the first is the chief and says what there is to say. */
+static void print_servers(char *command, size_t bytes, uint64_t seed, const char *strategy)
+{
+    static const char *const tasks[] = {"ps\",\"index\":0", "worker\",\"index\":1",
+                                        "worker\",\"index\":0"};
+    const uint16_t port = test_free_port(test_seed + seed);
+    size_t used = 0;
+
+    for (int i = 0; i < 3; i++, used = strlen(command))
+        snprintf(command + used, bytes - used,
+                 "TF_CONFIG='{\"cluster\":{\"ps\":[\"127.0.0.1:%u\"],\"worker\":[\"127.0.0.1:1\","
+                 "\"127.0.0.1:2\"]},\"task\":{\"type\":\"%s}}' " EXAMPLES "/own_model %s 2>&1%s",
+                 port, tasks[i], strategy,
+                 i < 2 ? " >/dev/null & " : "; mine=$?; wait; exit $mine");
+}
+
+TEST(servers_train_the_same_program)
+{
+    static const char *const strategies[] = {"parameter-server",
+                                             "parameter-server,sync=2,partition=fixed:2"};
+    static char seen[TEXT_MAX];
+    char command[2000];
+
+    for (int i = 0; i < 2; i++) {
+        double held_out = 1;
+        const char *at;
+
+        print_servers(command, sizeof(command), 40 + (uint64_t)i, strategies[i]);
+        CHECK_INT(shell(command, seen), 0);
+        at = strstr(seen, "{\"held_out\":{\"step\":300,\"loss\":");
+        if (at == NULL || sscanf(at, "{\"held_out\":{\"step\":300,\"loss\":%lf", &held_out) != 1)
+            TEST_FAIL("%s says %s", strategies[i], seen);
+        CHECK(held_out < 0.02);
+    }
+    CHECK_INT(shell(EXAMPLES "/own_loop parameter-server 2>&1", seen), 1);
 }
 
 /* ---- what is left in the folder -------------------------------------------------------------- */

@@ -29,7 +29,7 @@ bool tutti_train_is_ps(const struct tutti_args *args)
     bool has_servers;
 
     if (strategy != NULL || is_by_tasks(tutti_args_text(args, "launch")))
-        return strategy == NULL || strcmp(strategy, "parameter-server") == 0;
+        return strategy == NULL || tutti_servers_strategy(strategy);
     if (!tutti_args_is(args, "backend", "tcp") || tutti_args_given(args, "launch"))
         return false;
     (void)tutti_servers_cluster_read(&tutti_env_process, &cluster, NULL);
@@ -64,10 +64,10 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
                               "option '--%s' says nothing to strategy 'parameter-server' by -B tcp "
                               "(leave it out)",
                               of_others[i]);
-    if (tutti_args_given(args, "global-batch"))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--global-batch' with strategy 'parameter-server': each worker "
-                          "has batches of its own ('--batch')");
+    if (tutti_servers_strategy(tutti_args_text(args, "strategy")) &&
+        tutti_servers_options_read(tutti_args_text(args, "strategy"),
+                                   &(struct tutti_servers_params){.steps = 0}, err) < 0)
+        return -TUTTI_EINVAL; /* here, before it is each process that says so */
     if (tutti_args_given(args, "evaluate") && !tutti_args_is(args, "evaluate", "end"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--evaluate': '%.40s' with strategy 'parameter-server' (end; an "
@@ -144,16 +144,13 @@ static void note(void *context, const char *line)
     fprintf(j->sink->notes, "tutti train: %s\n", line);
 }
 
-/* By what rules: the words are the simulator's. */
+/* By what rules: the words are the simulator's, as options or behind the strategy's name. */
 static int read_rules(const struct tutti_args *args, struct job *j, struct tutti_err *err)
 {
+    const char *strategy = tutti_args_text(args, "strategy");
     struct tutti_servers_params *p = &j->params;
-    struct tutti_partitioning partition;
-    int status = tutti_train_partition_read(tutti_args_text(args, "partition"), &partition, err);
+    int status = tutti_train_partition_read(args, &p->partition, err);
 
-    if (status < 0)
-        return status;
-    p->partition = partition;
     p->placement =
         tutti_args_is(args, "placement", "greedy") ? TUTTI_PLACE_GREEDY : TUTTI_PLACE_ROUND_ROBIN;
     p->synchronous = tutti_args_given(args, "sync");
@@ -161,7 +158,35 @@ static int read_rules(const struct tutti_args *args, struct job *j, struct tutti
     p->late = tutti_args_is(args, "late", "aborted") ? TUTTI_LATE_ABORTED
               : tutti_args_is(args, "late", "fresh") ? TUTTI_LATE_FRESH
                                                      : TUTTI_LATE_QUEUED;
-    return 0;
+    if (status == 0 && strategy != NULL)
+        status = tutti_servers_options_read(strategy, p, err);
+    return status;
+}
+
+/* --global-batch: each worker has its share. */
+static int share_batch(const struct tutti_args *args, struct job *j, struct tutti_err *err)
+{
+    struct tutti_train_real *real = &j->real;
+    struct tutti_net_learner_params *d = &real->data;
+    const uint64_t workers = j->cluster->worker_count;
+
+    if (!tutti_args_given(args, "global-batch"))
+        return 0;
+    tutti_net_learner_free(&real->learner);
+    d->global_batch = (d->global_batch + workers - 1) / workers;
+    return tutti_net_learner_new(d, &real->learner, &real->facts, err);
+}
+
+/* Until all of a worker's examples have gone into steps of as many gradients, so many times. */
+static void count_steps(const struct tutti_args *args, struct job *j)
+{
+    const uint64_t gradients = j->params.aggregate > 0 ? j->params.aggregate : 1;
+    const double batches = tutti_args_given(args, "epochs")
+                               ? tutti_args_real(args, "epochs") * (double)j->real.facts.epoch_steps
+                               : 0;
+
+    if (tutti_args_given(args, "epochs"))
+        j->real.steps = (uint64_t)(batches / (double)gradients + 0.999);
 }
 
 /* As the evaluator does, of one replica and a worker's batch. */
@@ -172,13 +197,14 @@ static int read_options(const struct tutti_args *args, struct job *j, struct tut
     const uint32_t parts = real->data.micro_batches;
 
     if (status == 0)
+        status = share_batch(args, j, err);
+    if (status == 0)
         status = read_rules(args, j, err);
     if (status == 0)
         status = tutti_meet_secret(&tutti_env_process, j->secret, err);
     if (status < 0)
         return status;
-    if (tutti_args_given(args, "epochs") && j->params.synchronous && j->params.aggregate > 1)
-        real->steps = (real->steps + j->params.aggregate - 1) / j->params.aggregate;
+    count_steps(args, j);
     (void)snprintf(j->same, sizeof(j->same),
                    "data %.80s of hash %016" PRIx64 ", batch %" PRIu64 " in %u, dropout %.9g",
                    real->data.data != NULL ? real->data.data : "synthetic", real->facts.data_hash,

@@ -98,7 +98,7 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
     const char *name = tutti_args_text(args, "strategy");
     int status;
 
-    if (name == NULL && real->by_servers)
+    if (real->by_servers) /* without its options */
         name = "parameter-server";
     if (name == NULL)
         name = real->elastic.least > 0     ? "multiworkermirrored"

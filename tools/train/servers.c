@@ -35,35 +35,12 @@ static int read_launch(const char *text, struct tutti_train_servers_ask *ask, st
     return 0;
 }
 
-int tutti_train_partition_read(const char *text, struct tutti_partitioning *ret,
+int tutti_train_partition_read(const struct tutti_args *args, struct tutti_partitioning *ret,
                                struct tutti_err *err)
 {
-    static const struct {
-        const char *word;
-        enum tutti_partitioner kind;
-    } kinds[] = {{"fixed:", TUTTI_PARTITION_FIXED},
-                 {"min:", TUTTI_PARTITION_MIN_SIZE},
-                 {"max:", TUTTI_PARTITION_MAX_SIZE}};
+    int status = tutti_partitioning_read(tutti_args_text(args, "partition"), ret, err);
 
-    *ret = (struct tutti_partitioning){.kind = TUTTI_PARTITION_NONE};
-    if (strcmp(text, "none") == 0)
-        return 0;
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        const char *value = text + strlen(kinds[i].word);
-        uint64_t number = 0;
-
-        if (strncmp(text, kinds[i].word, strlen(kinds[i].word)) != 0 ||
-            tutti_read_size(value, &number, NULL) < 0 || number == 0)
-            continue;
-        ret->kind = kinds[i].kind;
-        if (ret->kind == TUTTI_PARTITION_FIXED)
-            ret->shards = number;
-        else
-            ret->shard_bytes = number;
-        return 0;
-    }
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "option '--partition': '%.60s' (none, fixed:N, min:SIZE or max:SIZE)", text);
+    return status < 0 ? tutti_wrap(err, status, "option '--partition'") : 0;
 }
 
 /* The text itself begins with a brace, a file's name does not. */
@@ -125,8 +102,7 @@ int tutti_train_servers_read(const struct tutti_args *args, struct tutti_train_s
     if (tutti_args_given(args, "launch"))
         status = read_launch(tutti_args_text(args, "launch"), ask, err);
     if (status == 0)
-        status =
-            tutti_train_partition_read(tutti_args_text(args, "partition"), &ask->partition, err);
+        status = tutti_train_partition_read(args, &ask->partition, err);
     if (status == 0 && tutti_args_given(args, "tf-config"))
         status = read_tasks(tutti_args_text(args, "tf-config"), &q->tasks, err);
     if (status < 0)

@@ -101,8 +101,8 @@ int tutti_train_servers_read(const struct tutti_args *args,
                              struct tutti_train_servers_question *ret, struct tutti_err *err);
 void tutti_train_servers_done(struct tutti_train_servers_question *question);
 
-/* "none", "fixed:N", "min:SIZE", "max:SIZE". */
-int tutti_train_partition_read(const char *text, struct tutti_partitioning *ret,
+/* --partition. */
+int tutti_train_partition_read(const struct tutti_args *args, struct tutti_partitioning *ret,
                                struct tutti_err *err);
 
 /* The strategy that a TF_CONFIG means; NULL: it was not given, or has one task. */
