@@ -69,6 +69,19 @@ struct tutti_servers_result {
 /* What who watches asks for: a checkpoint beside training (of the chief); one, and the end. */
 enum { TUTTI_SERVERS_SAVE_NOW = 1, TUTTI_SERVERS_STOP = 2 };
 
+/* What a worker does in an episode. */
+enum tutti_servers_doing { TUTTI_SERVERS_PULLS, TUTTI_SERVERS_COMPUTES, TUTTI_SERVERS_PUSHES };
+
+/* The pace of another machine: an episode's parts take as long as is said here, or, where that is
+ * longer, as they do. */
+struct tutti_servers_pacing {
+    void (*begin)(void *context, enum tutti_servers_doing doing); /* of this worker */
+    tutti_ps (*left)(
+        void *context);          /* how long what it does takes still, at least; 0: it is over */
+    void (*stop)(void *context); /* it is not wanted any more */
+    void *context;
+};
+
 struct tutti_servers_params {
     size_t size; /* sizeof(struct tutti_servers_params): runtime/api.h */
     /* ---- who this is ---- */
@@ -115,6 +128,7 @@ struct tutti_servers_params {
     int (*watch)(void *context); /* of every role, asked again and again: what somebody wants */
     void (*note)(void *context, const char *line); /* for people; of every role */
     void *context;
+    const struct tutti_servers_pacing *pacing; /* a worker's; NULL: that of this machine */
 };
 
 /* ---- by a word ------------------------------------------------------------------------------- */

@@ -1,9 +1,44 @@
 /* A worker's episode: the weights are pulled, a gradient is computed, and pushed; see trainer.h. */
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/servers/trainer.h"
 #include "runtime/status.h"
+
+static const tutti_ps LISTEN_PS = 2 * TUTTI_PS_PER_MS;
+
+/* ---- the pace of another machine ------------------------------------------------------------- */
+
+static void begin(const struct tutti_server_trainer *t, enum tutti_servers_doing doing)
+{
+    if (t->params.pacing != NULL)
+        t->params.pacing->begin(t->params.pacing->context, doing);
+}
+
+/* Waits until what has begun is over there; orders of server 0 come in meanwhile. */
+static int hold(struct tutti_server_trainer *t, const struct tutti_server_head *head,
+                bool *ret_aborted, struct tutti_err *err)
+{
+    const struct tutti_servers_pacing *pacing = t->params.pacing;
+    int status = 0;
+
+    while (pacing != NULL && status == 0 && !*ret_aborted) {
+        const tutti_ps left_ps = pacing->left(pacing->context);
+        const struct timespec pause = {.tv_nsec = (long)(left_ps / 1000)};
+
+        if (left_ps == 0)
+            return 0;
+        if (left_ps > LISTEN_PS) /* which is woken by the millisecond alone */
+            status = tutti_trainer_listen(t, left_ps - LISTEN_PS, err);
+        else
+            (void)nanosleep(&pause, NULL);
+        *ret_aborted = tutti_trainer_is_aborted(t, head);
+    }
+    if (pacing != NULL)
+        pacing->stop(pacing->context);
+    return status;
+}
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -14,6 +49,7 @@ static int pull(struct tutti_server_trainer *t, const struct tutti_server_head *
     int status = 0;
 
     *ret_there = true;
+    begin(t, TUTTI_SERVERS_PULLS);
     for (uint32_t s = 0; s < t->params.server_count && status == 0; s++)
         status = tutti_trainer_tell(t, s, TUTTI_MESSAGE_PULL, head, NULL, 0, NULL, 0, err);
     for (uint32_t s = t->params.server_count; s-- > 0 && status == 0;) {
@@ -73,6 +109,7 @@ static int compute(struct tutti_server_trainer *t, const struct tutti_server_hea
     int status = 0;
 
     *report = (struct tutti_server_report){.gradient_norm = 0};
+    begin(t, TUTTI_SERVERS_COMPUTES);
     for (uint32_t m = 0; m < parts && status == 0 && !*ret_aborted; m++) {
         struct tutti_sums sums;
 
@@ -87,6 +124,8 @@ static int compute(struct tutti_server_trainer *t, const struct tutti_server_hea
         report->sums.examples += sums.examples;
     }
     t->local_step++;
+    if (status == 0 && !*ret_aborted)
+        status = hold(t, head, ret_aborted, err);
     report->compute_s = tutti_server_now_s() - begun_s;
     return status;
 }
@@ -110,11 +149,13 @@ static void clip(struct tutti_server_trainer *t, struct tutti_server_report *rep
 static int push(struct tutti_server_trainer *t, const struct tutti_server_head *head,
                 const struct tutti_server_report *report, struct tutti_err *err)
 {
+    bool aborted = false;
     uint8_t packed[TUTTI_SERVER_REPORT_BYTES];
     struct tutti_server_head got;
     const uint8_t *nothing;
     int status = 0;
 
+    begin(t, TUTTI_SERVERS_PUSHES);
     for (uint32_t s = 1; s < t->params.server_count && status == 0; s++) {
         tutti_server_gather(t->layout, s, t->gradient, t->part);
         status = tutti_trainer_tell(t, s, TUTTI_MESSAGE_PUSH, head, t->part,
@@ -122,7 +163,9 @@ static int push(struct tutti_server_trainer *t, const struct tutti_server_head *
     }
     for (uint32_t s = 1; s < t->params.server_count && status == 0; s++)
         status = tutti_trainer_await(t, s, TUTTI_MESSAGE_PUSHED, 0, &got, &nothing, err);
-    if (status < 0)
+    if (status == 0)
+        status = hold(t, head, &aborted, err);
+    if (status < 0 || aborted)
         return status;
     tutti_server_gather(t->layout, 0, t->gradient, t->part);
     tutti_server_report_put(report, packed);
@@ -141,6 +184,8 @@ int tutti_trainer_episode(struct tutti_server_trainer *t, struct tutti_err *err)
     t->start.is_there = false;
     status = pull(t, &head, &is_there, err);
     if (status == 0 && is_there)
+        status = hold(t, &head, &aborted, err);
+    if (status == 0 && is_there && !aborted)
         status = compute(t, &head, &report, &aborted, err);
     if (status < 0 || !is_there || aborted)
         return status;

@@ -139,8 +139,8 @@ int tutti_train_emulation_refuse(const struct tutti_args *args, struct tutti_err
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-static int read_device(const struct tutti_args *args, struct tutti_device_use *use,
-                       struct tutti_err *err)
+int tutti_train_emulation_device(const struct tutti_args *args, struct tutti_device_use *use,
+                                 struct tutti_err *err)
 {
     const char *device = tutti_args_text(args, "device");
     const char *framework = tutti_args_text(args, "framework");
@@ -169,7 +169,7 @@ int tutti_train_emulation_time(const struct tutti_args *args, struct tutti_train
                                   .strategy = &real->strategy,
                                   .micro_batches = real->params.micro_batches,
                                   .shard_ranks = real->params.shard_ranks};
-    int status = read_device(args, &ask.use, err);
+    int status = tutti_train_emulation_device(args, &ask.use, err);
 
     ask.use.batch = (uint32_t)((real->data.global_batch + pieces - 1) / pieces);
     if (status == 0)

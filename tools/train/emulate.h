@@ -74,6 +74,11 @@ void tutti_train_emulation_close(struct tutti_train_emulation *emulation);
 int tutti_train_emulation_time(const struct tutti_args *args, struct tutti_train_real *real,
                                struct tutti_err *err);
 
+/* What --device, --framework and --precision say; what they do not is NULL. */
+struct tutti_device_use;
+int tutti_train_emulation_device(const struct tutti_args *args, struct tutti_device_use *use,
+                                 struct tutti_err *err);
+
 /* Opens the backend and on it the trainer, at a scale that is found, if need be, by short trials;
  * and finds what a step takes in the simulator: the same schedule, message by message. */
 int tutti_train_emulation_train(struct tutti_train_real *real, struct tutti_err *err);

@@ -40,11 +40,12 @@ bool tutti_train_is_ps(const struct tutti_args *args)
 
 static int check(const struct tutti_args *args, struct tutti_err *err)
 {
-    static const char *const simulated[] = {"server-hosts", "consistency", "card-rate",
-                                            "apply-rate",   "spread",      "tf-config"};
+    static const char *const simulated[] = {"consistency", "tf-config",  "server-hosts",
+                                            "card-rate",   "apply-rate", "spread"};
+    enum { EMULATED = 4 }; /* the last of them: of --emulate as well */
     static const char *const of_others[] = {
         "all-reduce", "num-packs", "bytes-per-pack", "bucket",    "local-steps", "compress",
-        "sparse",     "shard",     "check-sync",     "emulate",   "calibrate",   "calib",
+        "sparse",     "shard",     "check-sync",     "perturb",   "calibrate",   "calib",
         "trace",      "ranks",     "hosts",          "dry-run",   "rendezvous",  "precision",
         "interface",  "open",      "outer-rate",     "auto-shard"};
 
@@ -53,7 +54,9 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
                           "option '-B': '%.40s' and strategy 'parameter-server', whose servers and "
                           "workers are processes (tcp)",
                           tutti_args_text(args, "backend"));
-    for (size_t i = 0; i < sizeof(simulated) / sizeof(simulated[0]); i++)
+    const size_t simulated_count = sizeof(simulated) / sizeof(simulated[0]) -
+                                   (tutti_args_given(args, "emulate") ? EMULATED : 0);
+    for (size_t i = 0; i < simulated_count; i++)
         if (tutti_args_given(args, simulated[i]))
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' is of a simulated step, not of -B (leave it out)",
@@ -88,6 +91,7 @@ struct job {
     struct tutti_servers_cluster *cluster;
     struct tutti_servers_params params;
     struct tutti_train_ps_page page;
+    struct tutti_train_ps_emulation emulation;
     struct tutti_sink *sink;
     char secret[TUTTI_MEET_SECRET_BYTES];
     char same[256];
@@ -124,7 +128,11 @@ static void watch_signals(struct job *j)
 
 static int told(void *context, const struct tutti_servers_told *step, struct tutti_err *err)
 {
-    return tutti_train_ps_print_step(&((struct job *)context)->page, step, err);
+    struct job *j = context;
+    struct tutti_servers_told seen = *step;
+
+    tutti_train_ps_emulation_step(&j->emulation, j->params.steps, &seen);
+    return tutti_train_ps_print_step(&j->page, &seen, err);
 }
 
 static int take_weights(void *context, uint64_t step, const float *weights, struct tutti_err *err)
@@ -312,6 +320,10 @@ static int take_part(const struct tutti_args *args, struct job *j, int listen_fd
     if (status < 0)
         return status;
     fill(j, listen_fd);
+    status = tutti_train_ps_emulation_begin(args, &j->emulation, &j->real, &j->params, err);
+    if (status < 0)
+        return status;
+    j->page.emulation = &j->emulation;
     j->weights = calloc(j->elements + 1, sizeof(float));
     result.by_worker = calloc(j->params.worker_count, sizeof(uint64_t));
     if (j->weights == NULL || result.by_worker == NULL)
@@ -372,6 +384,8 @@ int tutti_train_ps(const struct tutti_args *args, struct tutti_sink *sink, struc
     bool started = false;
     int status = check(args, err);
 
+    if (status == 0)
+        status = tutti_train_ps_emulation_open(args, &j.emulation, err);
     if (status == 0 && tutti_args_given(args, "launch")) {
         status = tutti_train_tasks_read(tutti_args_text(args, "launch"), &tasks, err);
         if (status == 0 && tasks.evaluators > 0 && !tutti_args_given(args, "checkpoint"))
@@ -381,8 +395,10 @@ int tutti_train_ps(const struct tutti_args *args, struct tutti_sink *sink, struc
         if (status == 0)
             status = tutti_train_tasks_start(args, &tasks, &started, &listen_fd, sink, err);
     }
-    if (status < 0 || started)
+    if (status < 0 || started) {
+        tutti_train_ps_emulation_close(&j.emulation);
         return status;
+    }
     real->run.backend = tutti_backend_kind_find("tcp");
     real->run.grouped = true;
     real->run.rank_count = 1;
@@ -394,6 +410,7 @@ int tutti_train_ps(const struct tutti_args *args, struct tutti_sink *sink, struc
     tutti_algorithm_set_free(real->added);
     tutti_model_free(real->model);
     tutti_servers_cluster_free(j.cluster);
+    tutti_train_ps_emulation_close(&j.emulation);
     if (real->term_file >= 0) {
         (void)close(real->term_file);
         if (sink->exit_code == 0)

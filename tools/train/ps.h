@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "runtime/servers.h"
+#include "tools/train/ps_emulate.h"
 #include "tools/train/real.h"
 
 struct tutti_sink;
@@ -41,6 +42,7 @@ struct tutti_train_ps_page {
     bool table;
     struct tutti_tensorboard *events; /* NULL: none are written */
     const struct tutti_train_real *real;
+    const struct tutti_train_ps_emulation *emulation;
     struct tutti_servers_told last;
     double before_s; /* when the step before was made */
     double flushed_s;

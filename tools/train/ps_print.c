@@ -41,7 +41,7 @@ static void member(FILE *out, const char *before, const char *key, double value)
 /* ---- the head -------------------------------------------------------------------------------- */
 
 static void print_head(const struct tutti_train_real *real, const struct tutti_servers_params *p,
-                       FILE *out)
+                       const struct tutti_train_ps_emulation *emulation, FILE *out)
 {
     fprintf(out, "# tutti %s train: %s by parameter-server, really, %u server%s, %u worker%s%s\n",
             TUTTI_BUILD_VERSION, real->model->name, p->server_count,
@@ -59,6 +59,7 @@ static void print_head(const struct tutti_train_real *real, const struct tutti_s
                 p->aggregate > 0 ? p->aggregate : p->worker_count, p->worker_count);
     else
         fprintf(out, "# steps:    one of each gradient, as it comes\n");
+    tutti_train_ps_emulation_head(emulation, out);
     fprintf(out, "%8s %7s %12s %9s %10s %10s %10s\n", "step", "worker", "loss", "accuracy", "time",
             "staleness", "gradient");
     fprintf(out, "%8s %7s %12s %9s %10s %10s %10s\n", "", "", "", "%", "ms", "updates", "norm");
@@ -68,13 +69,13 @@ int tutti_train_ps_page_open(const struct tutti_args *args, const struct tutti_t
                              const struct tutti_servers_params *params, struct tutti_sink *sink,
                              struct tutti_train_ps_page *ret, struct tutti_err *err)
 {
-    *ret = (struct tutti_train_ps_page){.sink = sink, .real = real};
+    *ret = (struct tutti_train_ps_page){.sink = sink, .real = real, .emulation = ret->emulation};
     if (sink == NULL)
         return 0;
     ret->table = tutti_args_given(args, "format") ? tutti_args_is(args, "format", "table")
                                                   : sink->out_terminal;
     if (ret->table && !sink->quiet)
-        print_head(real, params, sink->out);
+        print_head(real, params, ret->emulation, sink->out);
     if (real->events == NULL)
         return 0;
     return tutti_tensorboard_open(real->events, NULL, wall_s(), &ret->events, err);
@@ -204,6 +205,7 @@ static void print_final_table(const struct tutti_train_ps_page *page,
             " time%s\n",
             r->dropped_stale, r->dropped_late, r->lost, r->set_up, r->set_up == 1 ? "" : "s");
     fprintf(out, "# weights %016" PRIx64 "\n", weights_hash);
+    tutti_train_ps_emulation_print(page->emulation, out);
 }
 
 static void print_final_line(const struct tutti_train_ps_page *page,
@@ -228,6 +230,7 @@ static void print_final_line(const struct tutti_train_ps_page *page,
         member(out, ",", "held_out_accuracy", accuracy(page, held_out));
         member(out, ",", "held_out_examples", held_out->examples);
     }
+    tutti_train_ps_emulation_json(page->emulation, out);
     fprintf(out, ",\"weights\":\"%016" PRIx64 "\"}}\n", weights_hash);
 }
 
