@@ -18,11 +18,11 @@
 #define README "runtime/cluster/README.md"
 #define SECRET "0123456789abcdef0123456789abcdef"
 
-enum { WORKERS = 2, IDLE_MS = 1000 };
+enum { WORKERS = 4, TRAINING = 2, IDLE_MS = 1000 };
 
 static char folder[] = "/tmp/tutti_worker_XXXXXX";
 static pid_t workers[WORKERS];
-static char first_address[64]; /* of worker 0 */
+static char addresses[WORKERS][64];
 
 static void pause_ms(int ms)
 {
@@ -75,18 +75,19 @@ static void end_workers(void)
     }
 }
 
-/* Two workers with a secret, in folders of their own, and the file that names them. */
+/* Workers with a secret and one folder, and files that name two of them as workers, or all four as
+ * chief, workers and parameter server. */
 static bool start_workers(void)
 {
-    char *said[WORKERS] = {NULL};
-    char file[256] = "";
-    FILE *cluster;
+    static const char *const files[] = {"cluster", "servers"};
+    static const char *const forms[] = {"{\"worker\": [\"%s\", \"%s\"]}",
+                                        "{\"worker\": [\"%s\", \"%s\"], \"chief\": [\"%s\"], "
+                                        "\"ps\": [\"%s\"]}"};
+    char line[600];
 
     if (strstr(folder, "XXXXXX") != NULL && mkdtemp(folder) == NULL)
         return false;
     for (int i = 0; i < WORKERS; i++) {
-        char line[600];
-
         snprintf(line, sizeof(line), "%s/w%d.log", folder, i);
         (void)unlink(line);
         snprintf(line, sizeof(line),
@@ -96,30 +97,26 @@ static bool start_workers(void)
         workers[i] = start(line);
     }
     for (int i = 0; i < WORKERS; i++) {
-        char name[16];
+        char *said;
 
-        snprintf(name, sizeof(name), "w%d.log", i);
-        said[i] = wait_for(name, "\n");
-        if (said[i] != NULL && i == 0)
-            snprintf(first_address, sizeof(first_address), "%.*s", (int)strcspn(said[i] + 22, ","),
-                     said[i] + 22);
-        if (said[i] != NULL)
-            snprintf(file + strlen(file), sizeof(file) - strlen(file), "%s\"%.*s\"",
-                     i > 0 ? ", " : "", (int)strcspn(said[i] + 22, ","), said[i] + 22);
-        free(said[i]);
+        snprintf(line, sizeof(line), "w%d.log", i);
+        said = wait_for(line, "\n");
+        if (said != NULL)
+            snprintf(addresses[i], sizeof(addresses[0]), "%.*s", (int)strcspn(said + 22, ","),
+                     said + 22);
+        free(said);
     }
-    snprintf(file + strlen(file), sizeof(file) - strlen(file), "\n");
-    {
-        char path[600];
+    for (int i = 0; i < 2; i++) {
+        FILE *file;
 
-        snprintf(path, sizeof(path), "%s/cluster.json", folder);
-        cluster = fopen(path, "w");
+        snprintf(line, sizeof(line), "%s/%s.json", folder, files[i]);
+        file = fopen(line, "w");
+        if (file == NULL)
+            return false;
+        fprintf(file, forms[i], addresses[0], addresses[1], addresses[2], addresses[3]);
+        fclose(file);
     }
-    if (cluster != NULL) {
-        fprintf(cluster, "{\"worker\": [%.*s]}\n", (int)strcspn(file, "\n"), file);
-        fclose(cluster);
-    }
-    return cluster != NULL;
+    return true;
 }
 
 /* A script in the folder. */
@@ -159,7 +156,9 @@ static pid_t child_of(pid_t worker)
 static bool are_idle(void)
 {
     for (int ms = 0; ms < IDLE_MS; ms += 2, pause_ms(2))
-        if (child_of(workers[0]) == 0 && child_of(workers[1]) == 0)
+        if (child_of(workers[0]) + child_of(workers[1]) + child_of(workers[2]) +
+                child_of(workers[3]) ==
+            0)
             return true;
     return false;
 }
@@ -203,6 +202,18 @@ TEST(one_training_after_the_other_and_a_changed_model)
     end_workers();
 }
 
+/* The same path as processes with that TF_CONFIG: a chief and two workers, and a server that ends
+ * when they do. */
+TEST(parameter_servers_stand_as_well)
+{
+    REQUIRE(start_workers());
+    check_script(TUTTI "train --cluster servers.json --strategy parameter-server --steps 40 "
+                       "--model linear-regression",
+                 0, "{\"final\":{\"steps\":40,", "");
+    CHECK(are_idle());
+    end_workers();
+}
+
 /* A training that does not end by itself, once it has begun; its driver. */
 static pid_t start_long(void)
 {
@@ -220,11 +231,11 @@ static pid_t start_long(void)
 /* However the driver ends. Then the same workers train another model. */
 static void end_driver(int number)
 {
-    pid_t children[WORKERS];
+    pid_t children[TRAINING];
     pid_t driver;
 
     driver = start_long();
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < TRAINING; i++) {
         children[i] = child_of(workers[i]);
         CHECK(children[i] > 0);
     }
@@ -232,7 +243,7 @@ static void end_driver(int number)
     (void)kill(driver, number);
     (void)waitpid(driver, NULL, 0);
     CHECK(are_idle());
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < TRAINING; i++)
         CHECK(kill(children[i], 0) != 0);
     check_script(TRAIN "--model linear-regression --steps 2", 0, "{\"final\":{\"steps\":2,", "");
 }
@@ -274,7 +285,7 @@ static void say_rudely(const char *name, const char *value, const char *expected
     uint8_t *input = NULL;
     uint64_t bytes = 0;
 
-    CHECK_OK(tutti_cluster_link_open(&opts, first_address, "worker 0", &link, &err), err);
+    CHECK_OK(tutti_cluster_link_open(&opts, addresses[0], "worker 0", &link, &err), err);
     REQUIRE(link != NULL);
     CHECK_OK(tutti_job_write(&job, &input, &bytes, &err), err);
     CHECK_OK(tutti_cluster_link_call(link, 1, TUTTI_JOB_TRAIN, input, bytes, &err), err);
