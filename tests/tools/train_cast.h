@@ -25,7 +25,7 @@ enum {
     PROCESSES_MAX = 3,
     CAST_MAX = 4, /* and one that joins them */
     STEPS = 40,
-    ELASTIC_STEPS = 500,
+    ELASTIC_STEPS = 300,
     KILLS_MAX = 2,
     DEADLINE_MS = 20000, /* that the processes are given */
     SLACK_MS = 60000,    /* for a machine that has other work, and sanitizers */
@@ -309,7 +309,8 @@ static inline bool strike(const struct story *s, const struct kill *k, struct ca
         (void)poll(NULL, 0, 1);
     (void)nanosleep(&delay, NULL);
     while (s->launched && seen < s->process_count && !has_ended(cast) && now_ms() < end_ms)
-        seen = children_of(cast->processes[0].id, ids, PROCESSES_MAX);
+        if ((seen = children_of(cast->processes[0].id, ids, PROCESSES_MAX)) < s->process_count)
+            (void)poll(NULL, 0, 1);
     if (has_ended(cast))
         return false;
     if (s->launched)

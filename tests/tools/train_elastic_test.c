@@ -13,11 +13,11 @@ static struct story elastic_story_of(uint64_t seed)
     s.process_count = 2 + (int)tutti_random_below(&random, PROCESSES_MAX - 1);
     s.restarts = (int)tutti_random_below(&random, 2);
     s.join_line = 1 + (int)tutti_random_below(&random, 40);
-    s.leave_line = (int)tutti_random_below(&random, 2) * 300;
+    s.leave_line = (int)tutti_random_below(&random, 2) * 200;
     s.kill_count = (int)tutti_random_below(&random, (uint64_t)s.process_count);
     for (int i = 0; i < s.kill_count; i++) {
         s.kills[i].victim = (int)tutti_random_below(&random, 2);
-        s.kills[i].line = 60 + 120 * i + (int)tutti_random_below(&random, 100);
+        s.kills[i].line = 60 + 80 * i + (int)tutti_random_below(&random, 80);
         s.kills[i].delay_us = (int)tutti_random_below(&random, 2000);
     }
     return s;
