@@ -51,9 +51,8 @@ struct cast {
 struct play {
     const char *model; /* of tutti_model_new; NULL: linear-regression */
     uint64_t batch;
-    uint32_t slow_us
-        [CAST_MAX]; /* by worker: how much longer a batch takes, half as long to half as long again: who
-                                   is equal is not in step */
+    /* By worker: a batch takes so much longer, by half to half as much again; 0: not. */
+    uint32_t slow_us[CAST_MAX];
     struct tutti_servers_params params;
     char addresses[CAST_MAX][64];
     const char *servers[CAST_MAX];
