@@ -315,11 +315,12 @@ int tutti_train_real_print_final(struct tutti_train_real_page *page,
             status = add_scalar(page, steps, "held_out/accuracy", accuracy(real, held_out), err);
     }
     fprintf(out, "{\"final\":{\"steps\":%" PRIu64, steps);
-    member(out, ",", "loss", mean(page->last.loss, page->last.examples));
-    member(out, ",", "accuracy", accuracy(real, &page->last));
-    member(out, ",", "median_step_s", page->count > 0 ? parts.step_s : NAN);
-    if (page->count > 0)
+    if (page->count > 0) { /* else nothing was trained: --evaluate-only, or all was restored */
+        member(out, ",", "loss", mean(page->last.loss, page->last.examples));
+        member(out, ",", "accuracy", accuracy(real, &page->last));
+        member(out, ",", "median_step_s", parts.step_s);
         tutti_train_real_json_parts(page, real, &parts);
+    }
     if (real->evaluate_end) {
         member(out, ",", "held_out_loss", mean(held_out->loss, held_out->examples));
         member(out, ",", "held_out_accuracy", accuracy(real, held_out));
