@@ -93,6 +93,10 @@ tutti_cluster_link_name(const struct tutti_cluster_link *link); /* "worker 1 ('1
 int tutti_cluster_link_call(struct tutti_cluster_link *link, uint64_t number, const char *function,
                             const void *input, uint64_t bytes, struct tutti_err *err);
 
+/* Sends SIGTERM to the process in which it runs: one that catches it may save, and then return; any
+ * other is ended by it. */
+int tutti_cluster_link_stop(struct tutti_cluster_link *link, struct tutti_err *err);
+
 enum tutti_cluster_link_kind {
     TUTTI_CLUSTER_LINK_NOTHING, /* within the time */
     TUTTI_CLUSTER_LINK_OUT,     /* a line that the function printed to descriptor 1 */

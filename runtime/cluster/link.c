@@ -89,6 +89,11 @@ int tutti_cluster_link_call(struct tutti_cluster_link *link, uint64_t number, co
         (const struct tutti_frames_part[]){{head, writer.bytes}, {input, (size_t)bytes}}, 2, err);
 }
 
+int tutti_cluster_link_stop(struct tutti_cluster_link *link, struct tutti_err *err)
+{
+    return tutti_frames_send(link->frames, TUTTI_CLUSTER_STOP, NULL, 0, err);
+}
+
 /* ---- what comes ------------------------------------------------------------------------------ */
 
 /* From here on it says the same at each call. */

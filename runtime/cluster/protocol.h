@@ -14,6 +14,7 @@ enum tutti_cluster_frame {
     TUTTI_CLUSTER_FAILED,    /* worker: u64 number, u32 status, text */
     TUTTI_CLUSTER_OUT,       /* worker: text, a line */
     TUTTI_CLUSTER_NOTE,      /* likewise */
+    TUTTI_CLUSTER_STOP,      /* driver: SIGTERM to the function's process; nothing */
     TUTTI_CLUSTER_GONE,      /* worker, last: text, how the function's process ended */
 };
 

@@ -2,6 +2,7 @@
  * it notices the end of either; see cluster.h. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,10 @@ static bool take_call(struct tutti_cluster_worker *w)
     if (tutti_frames_receive(w->driver, 0, &got, &err) < 0) {
         say(w, "ends:", err.text);
         return false;
+    }
+    if (got.type == TUTTI_CLUSTER_STOP) {
+        (void)kill(w->session.id, SIGTERM);
+        return true;
     }
     if (got.type != TUTTI_CLUSTER_CALL || w->calls) {
         say(w, tutti_frames_name(w->driver), "sends what is no call, or calls before an answer");

@@ -228,6 +228,27 @@ static pid_t start_long(void)
     return driver;
 }
 
+/* SIGTERM to a driver with checkpoints: all save the step at which they stop, and say 42. */
+TEST(a_driver_that_is_asked_to_end_lets_workers_save)
+{
+    struct seen seen;
+    int status = 0;
+    pid_t driver;
+
+    REQUIRE(start_workers());
+    driver = start("TUTTI_SECRET=" SECRET " exec " TRAIN
+                   "--model mlp --steps 100000000 --checkpoint saved >term.log 2>term.notes");
+    free(wait_for("term.log", "\"step\":3,"));
+    (void)kill(driver, SIGTERM);
+    (void)waitpid(driver, &status, 0);
+    CHECK_INT(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 42);
+    CHECK(are_idle());
+    seen = script("ls files/saved | grep -c '^step-'");
+    CHECK_TEXT(text_of(&seen.out), "1\n");
+    seen_done(&seen);
+    end_workers();
+}
+
 /* However the driver ends. Then the same workers train another model. */
 static void end_driver(int number)
 {

@@ -2,10 +2,13 @@
 #include "tools/train/cluster.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/cluster.h"
 #include "runtime/frames.h"
@@ -43,7 +46,9 @@ struct driver {
     int code;    /* of the first that failed; 0: none */
     bool failed; /* or one that could not even say so */
     struct tutti_err why;
-    int64_t end_ms; /* when all that is left is ended; 0: not yet */
+    int term_fd;      /* with checkpoints: of SIGTERM; -1: none */
+    int64_t grace_ms; /* that those that are left have once one has ended */
+    int64_t end_ms;   /* when all that is left is ended; 0: not yet */
 };
 
 static int64_t now_ms(void)
@@ -70,7 +75,7 @@ static int read_cluster(const struct tutti_args *args, struct driver *d, struct 
     if (status < 0)
         return tutti_wrap(err, status, "option '--cluster': '%s'", path);
     d->tasks = calloc(d->count, sizeof(*d->tasks));
-    d->polled = calloc(d->count, sizeof(*d->polled));
+    d->polled = calloc((size_t)d->count + 1, sizeof(*d->polled));
     if (d->tasks == NULL || d->polled == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < d->count; i++) {
@@ -244,7 +249,7 @@ static void end_task(struct driver *d, struct task *task, int code, const char *
         d->code = code;
     /* The others are about to say so as well, or have nothing to do any more. */
     if (d->end_ms == 0 && (code != 0 || d->open_count == 0))
-        d->end_ms = now_ms() + GRACE_MS;
+        d->end_ms = now_ms() + d->grace_ms;
 }
 
 static int take(struct driver *d, uint32_t index, struct tutti_err *err)
@@ -280,6 +285,31 @@ static int take(struct driver *d, uint32_t index, struct tutti_err *err)
     return status;
 }
 
+/* With checkpoints SIGTERM is passed on, and all save the step at which they stop; without, it ends
+ * this command, and so the training. */
+static void watch_signals(const struct tutti_args *args, struct driver *d)
+{
+    sigset_t term;
+
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    if (tutti_args_given(args, "checkpoint") && sigprocmask(SIG_BLOCK, &term, NULL) == 0)
+        d->term_fd = signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void stop_all(struct driver *d)
+{
+    struct signalfd_siginfo info;
+
+    if (read(d->term_fd, &info, sizeof(info)) != sizeof(info))
+        return;
+    d->grace_ms = d->deadline_ps / TUTTI_PS_PER_MS;
+    d->end_ms = now_ms() + d->grace_ms;
+    for (uint32_t i = 0; i < d->count; i++)
+        if (!d->tasks[i].done && !d->tasks[i].waits) /* servers are needed to the end */
+            (void)tutti_cluster_link_stop(d->tasks[i].link, NULL);
+}
+
 static bool is_over(const struct driver *d)
 {
     uint32_t left = 0;
@@ -303,8 +333,11 @@ static int follow(struct driver *d, struct tutti_err *err)
                 .events = POLLIN};
             ready = ready || (!d->tasks[i].done && tutti_cluster_link_ready(d->tasks[i].link));
         }
+        d->polled[d->count] = (struct pollfd){.fd = d->term_fd, .events = POLLIN};
         if (!ready)
-            (void)poll(d->polled, d->count, left_ms > 0 ? (int)left_ms : 0);
+            (void)poll(d->polled, d->count + 1, left_ms > 0 ? (int)left_ms : 0);
+        if (d->polled[d->count].revents != 0)
+            stop_all(d);
         for (uint32_t i = 0; i < d->count && status == 0; i++)
             while (status == 0 && !d->tasks[i].done && tutti_cluster_link_ready(d->tasks[i].link))
                 status = take(d, i, err);
@@ -335,9 +368,12 @@ static int end(const struct driver *d, struct tutti_sink *sink, struct tutti_err
 int tutti_train_cluster(const struct tutti_args *args, struct tutti_sink *sink,
                         struct tutti_err *err)
 {
-    struct driver d = {.sink = sink, .job = {.model = "", .tf_config = ""}};
+    struct driver d = {
+        .sink = sink, .job = {.model = "", .tf_config = ""}, .term_fd = -1, .grace_ms = GRACE_MS};
     int status = read_all(args, &d, err);
 
+    if (status == 0)
+        watch_signals(args, &d);
     if (status == 0)
         status = open_workers(&d, err);
     if (status == 0)
@@ -350,6 +386,8 @@ int tutti_train_cluster(const struct tutti_args *args, struct tutti_sink *sink,
         status = end(&d, sink, err);
     for (uint32_t i = 0; i < d.count && d.tasks != NULL; i++)
         tutti_cluster_link_close(d.tasks[i].link);
+    if (d.term_fd >= 0)
+        close(d.term_fd);
     free(d.tasks);
     free(d.polled);
     free(d.read);

@@ -16,7 +16,8 @@ struct tutti_sink;
 #define TUTTI_TRAIN_CLUSTER_TEXT                                                                  \
     "With --cluster each task of FILE is a standing worker, which this command drives: it sends " \
     "the options and the model as text, shows what processes print behind their tasks (results "  \
-    "of the first task as they are), and ends when training ends. However this command ends, "    \
+    "of the first task as they are), and ends when training ends. With --checkpoint SIGTERM is "  \
+    "passed on: all save where they stop. However this command ends, "                            \
     "the workers end what they run for it within a second, and wait for the next. Files are "     \
     "those of the workers, below their --dir. TUTTI_SECRET is the secret of workers beyond this " \
     "host."
