@@ -2,6 +2,7 @@
  * after the other, however each of them ends; and what runtime/cluster/README.md says. */
 #include <dirent.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +43,7 @@ static pid_t start(const char *line)
     id = fork();
     if (id != 0)
         return id;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody stays when a test breaks down */
     if (chdir(folder) == 0)
         (void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
     _exit(1);
