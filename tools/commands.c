@@ -40,14 +40,14 @@ static const struct tutti_cli_program program = {
         "Predicts what collectives and training steps cost, and plays the same schedule here.",
     .text = "SPEC is a machine: a preset such as 'dgx-h100:nodes=2' ('tutti topo list' shows "
             "all),\nor a file: NCCL topology XML, or the text of 'tutti topo convert'.\n\n"
-            "Not yet: tensor, pipeline and expert parallelism, parameter servers and failures "
-            "as\ncommands; "
-            "playing on several GPUs.\n\n"
+            "Not yet: tensor, pipeline and expert parallelism; finding the machine for a time;\n"
+            "links that break. Several GPUs in a process have been played on stand-ins only.\n\n"
             "examples:\n"
             "  tutti compare dgx-h100\n"
             "  tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
             "  tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"
-            "  tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n",
+            "  tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
+            "  tutti train -B tcp --launch ps=1,worker=2 --model linear-regression\n",
     .hint = "'tutti help' lists them, and what is not there yet",
     .has_man_pages = true,
     .commands = commands,
