@@ -147,7 +147,9 @@ static int open_link(struct tutti_server *s, struct tutti_err *err)
 
     s->link_s = tutti_server_now_s();
     s->store->sequence = 0; /* of a server 0 that counts anew */
-    return status < 0 ? status : hello(s, err);
+    if (status == 0 && hello(s, err) == -TUTTI_EINVAL)
+        return -TUTTI_EINVAL;
+    return status; /* one that is lost just now is seen by who reads, and tried again */
 }
 
 static int take_link(struct tutti_server *s, const struct tutti_frames_got *got,

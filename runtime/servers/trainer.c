@@ -6,12 +6,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/status.h"
 
 static const tutti_ps LOOK_PS = 20 * TUTTI_PS_PER_MS; /* at files, and at who watches */
 
 /* ---- messages -------------------------------------------------------------------------------- */
+
+static int note_order(struct tutti_server_trainer *t, const struct tutti_frames_got *got,
+                      const struct tutti_server_head *head, struct tutti_err *err);
+
+/* What a server said before it went: perhaps why all is to end. */
+static int hear_out(struct tutti_server_trainer *t, uint32_t server, struct tutti_err *err)
+{
+    struct tutti_frames_got got;
+    struct tutti_server_head head;
+
+    while (tutti_frames_receive(t->links[server], 0, &got, NULL) == 0)
+        if (got.type == TUTTI_MESSAGE_FAIL &&
+            tutti_server_head_get(got.data, got.bytes, &head, NULL) == 0)
+            return note_order(t, &got, &head, err);
+    return 0;
+}
+
+static int send_parts(struct tutti_server_trainer *t, uint32_t server,
+                      enum tutti_server_message message, const struct tutti_frames_part *parts,
+                      size_t count, struct tutti_err *err)
+{
+    int status = tutti_frames_send(t->links[server], message, parts, count, err);
+
+    if (status == 0 || status == -TUTTI_EINVAL)
+        return status;
+    t->broken = true;
+    return hear_out(t, server, err) < 0 ? t->failed : status;
+}
 
 int tutti_trainer_tell(struct tutti_server_trainer *t, uint32_t server,
                        enum tutti_server_message message, const struct tutti_server_head *head,
@@ -24,7 +53,7 @@ int tutti_trainer_tell(struct tutti_server_trainer *t, uint32_t server,
     size_t count = more_bytes > 0 ? 3 : bytes > 0 ? 2 : 1;
 
     tutti_server_head_put(head, packed);
-    return tutti_frames_send(t->links[server], message, parts, count, err);
+    return send_parts(t, server, message, parts, count, err);
 }
 
 static void keep(struct tutti_order *order, const struct tutti_server_head *head)
@@ -159,7 +188,7 @@ static void close_links(struct tutti_server_trainer *t)
         tutti_frames_close(t->links[s]);
         t->links[s] = NULL;
     }
-    t->start.is_there = t->set_up.is_there = t->save.is_there = false;
+    t->start.is_there = t->set_up.is_there = t->save.is_there = t->broken = false;
 }
 
 static int say_hello(struct tutti_server_trainer *t, uint32_t server, struct tutti_err *err)
@@ -177,7 +206,7 @@ static int say_hello(struct tutti_server_trainer *t, uint32_t server, struct tut
     hello.model = model;
     hello.training = training;
     part.bytes = tutti_server_hello_put(&hello, body);
-    status = tutti_frames_send(t->links[server], TUTTI_MESSAGE_HELLO, &part, 1, err);
+    status = send_parts(t, server, TUTTI_MESSAGE_HELLO, &part, 1, err);
     if (status == 0)
         status = tutti_trainer_await(t, server, TUTTI_MESSAGE_WELCOME, 0, &head, &nothing, err);
     t->heard_s = tutti_server_now_s();
@@ -234,7 +263,7 @@ static bool is_lost(const struct tutti_server_trainer *t)
     for (uint32_t s = 0; s < t->params.server_count; s++)
         if (t->links[s] == NULL || tutti_frames_ended(t->links[s]))
             return t->failed == 0;
-    return false;
+    return t->broken && t->failed == 0;
 }
 
 static void say_lost(const struct tutti_server_trainer *t, const struct tutti_err *err)
@@ -246,12 +275,28 @@ static void say_lost(const struct tutti_server_trainer *t, const struct tutti_er
         t->params.note(t->params.context, line);
 }
 
+/* A server that is lost before it has answered comes back, or does not until the deadline. */
+static int meet(struct tutti_server_trainer *t, struct tutti_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    const double due_s =
+        tutti_server_now_s() + (double)t->params.deadline_ps / (double)TUTTI_PS_PER_S;
+    int status = open_links(t, err);
+
+    while (status < 0 && status != -TUTTI_EINVAL && is_lost(t) && tutti_server_now_s() < due_s) {
+        close_links(t);
+        (void)nanosleep(&pause, NULL);
+        status = open_links(t, err);
+    }
+    return status;
+}
+
 static int train(struct tutti_server_trainer *t, struct tutti_err *err)
 {
     int status = 0;
 
     while (!t->finished && status == 0) {
-        status = open_links(t, err);
+        status = meet(t, err);
         if (status < 0)
             break;
         while (status == 0 && !t->finished)
@@ -264,7 +309,7 @@ static int train(struct tutti_server_trainer *t, struct tutti_err *err)
     }
     if (t->finished)
         return 0;
-    if (status < 0 && t->links[0] != NULL && !tutti_frames_ended(t->links[0]) && t->failed == 0) {
+    if (status < 0 && t->links[0] != NULL && !is_lost(t) && t->failed == 0) {
         const struct tutti_server_head head = {.step = 0}; /* for all to know why */
 
         (void)tutti_trainer_tell(t, 0, TUTTI_MESSAGE_FAIL, &head, err->text, strlen(err->text) + 1,

@@ -27,7 +27,8 @@ struct tutti_server_trainer {
     uint64_t aborted; /* an episode of ... */
     uint64_t aborted_generation;
     bool finished;
-    int failed; /* and why: server 0 says so */
+    bool broken; /* a connection did not take what was sent */
+    int failed;  /* and why: server 0 says so */
     struct tutti_err why;
     double heard_s; /* when server 0 last said something */
     struct tutti_servers_result *result;

@@ -286,6 +286,21 @@ __attribute__((unused)) static bool cast_wait_step(uint64_t step, double wait_s)
     return atomic_load(&cast->step) >= step;
 }
 
+/* Likewise: of some gradients of a worker. */
+__attribute__((unused)) static bool cast_wait_worker(uint32_t worker, double wait_s)
+{
+    const double due_s = cast_now_s() + wait_s;
+    uint32_t seen = 0;
+    uint32_t at = 0;
+
+    while (seen < 3 && cast_now_s() < due_s) {
+        while (at < atomic_load(&cast->told_count))
+            seen += cast->told[at++].worker == worker;
+        cast_pause_us(500);
+    }
+    return seen >= 3;
+}
+
 __attribute__((unused)) static void cast_make_folder(void)
 {
     (void)snprintf(play.folder, sizeof(play.folder), "/tmp/tutti-servers-XXXXXX");
