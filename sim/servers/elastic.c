@@ -7,6 +7,10 @@
 #include "runtime/status.h"
 #include "sim/servers.h"
 
+/* 26 days, and as many losses as take a second or some. */
+static const tutti_ps FOREVER_PS = INT64_MAX / 4;
+enum { FAILURES_MAX = 1000000 };
+
 struct member {
     bool is_present;
     bool works;           /* in the step under way */
@@ -346,6 +350,12 @@ static int run(struct job *j, struct tutti_err *err)
                               "%u, and none is to come",
                               (unsigned long long)tutti_coordinator_step(j->coordinator),
                               j->opts.params.least_members > 0 ? j->opts.params.least_members : 1);
+        if (next > FOREVER_PS || j->result.failures > FAILURES_MAX)
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "training fails more often than it gets on: step %llu after %llu "
+                              "losses",
+                              (unsigned long long)tutti_coordinator_step(j->coordinator),
+                              (unsigned long long)j->result.failures);
         assert(next >= j->now_ps); /* time never runs back */
         j->now_ps = next;
         happen(j);

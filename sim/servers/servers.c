@@ -7,10 +7,15 @@
 #include "runtime/wide.h"
 #include "sim/servers/play.h"
 
+/* 26 days, and as many losses as take a second or some. */
+static const tutti_ps FOREVER_PS = INT64_MAX / 4;
+enum { FAILURES_MAX = 1000000 };
+
 /* ---- the loop ---------------------------------------------------------------------------------
  */
 
-/* When the next thing happens; INT64_MAX: nothing does. */
+/* When the next thing happens; INT64_MAX: nothing does, and checkpoints that are due change nothing
+ * of that. */
 static tutti_ps next_ps(const struct servers *s)
 {
     tutti_ps next = tutti_cards_next(&s->cards);
@@ -20,7 +25,7 @@ static tutti_ps next_ps(const struct servers *s)
         next = s->worker[i].end_ps < next ? s->worker[i].end_ps : next;
     for (uint32_t i = 0; i < servers_processes(s); i++)
         next = s->process[i].change_ps < next ? s->process[i].change_ps : next;
-    return s->save_ps < next ? s->save_ps : next;
+    return s->save_ps < next && next != INT64_MAX ? s->save_ps : next;
 }
 
 /* All that happens at the same time; a worker goes on by one phase. */
@@ -68,6 +73,12 @@ static int run(struct servers *s, struct tutti_err *err)
         next = next_ps(s);
         if (next == INT64_MAX)
             return stand_still(s, err);
+        if (next > FOREVER_PS || s->failures > FAILURES_MAX)
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "training fails more often than it gets on: step %llu after %llu "
+                              "losses",
+                              (unsigned long long)tutti_served_step(s),
+                              (unsigned long long)s->failures);
         assert(next >= s->now_ps); /* time never runs back */
         s->changed = tutti_cards_advance(&s->cards, next - s->now_ps);
         s->now_ps = next;

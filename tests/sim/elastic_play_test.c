@@ -175,6 +175,20 @@ TEST(all_time_is_told)
     }
 }
 
+TEST(who_is_lost_too_often_does_not_go_on_for_ever)
+{
+    struct tutti_elastic_opts opts = opts_of(4, 100);
+    struct tutti_elastic elastic = {0};
+    struct tutti_err err = {""};
+
+    opts.params.least_members = 4;
+    opts.rendezvous_ps = 100000 * MS;
+    opts.mtbf_ps = 20000 * MS;
+    opts.restart_ps = 20000 * MS;
+    CHECK_INT(tutti_elastic_play(&opts, &elastic, &err), -TUTTI_ECHECK);
+    CHECK(strncmp(err.text, "training fails more often than it gets on: step ", 48) == 0);
+}
+
 TEST(nonsense_is_refused)
 {
     const struct tutti_servers_change server = {.is_server = true};

@@ -40,13 +40,17 @@ static struct tutti_served play(const struct tutti_servers_opts *opts)
     return served;
 }
 
+/* `why` NULL: losses come faster than steps. */
 static void refuse(const struct tutti_servers_opts *opts, int status, const char *why)
 {
     struct tutti_served served = {0};
     struct tutti_err err = {""};
 
     CHECK_INT(tutti_servers_play(opts, &served, &err), status);
-    CHECK_TEXT(err.text, why);
+    if (why != NULL)
+        CHECK_TEXT(err.text, why);
+    else
+        CHECK(strncmp(err.text, "training fails more often than it gets on: step ", 48) == 0);
 }
 
 static struct tutti_servers_change lost(bool is_server, uint32_t index, tutti_ps at_ps)
@@ -171,6 +175,23 @@ TEST(synchronous_workers_go_on_where_there_is_a_backup)
     CHECK_INT(served.steps, 100);
     /* It is lost in the step that ends at 2,560 ms and is made again from 5,000 ms on. */
     CHECK(fabs((double)(served.total_ps - calm.total_ps) / (double)MS - (5000 - 2480)) < 5);
+}
+
+TEST(checkpoints_that_are_due_keep_nobody_going)
+{
+    const struct tutti_servers_change change = lost(false, 3, 250 * MS);
+    struct tutti_servers_opts opts = opts_of("sync", 4, 1, 100);
+
+    opts.params.late = TUTTI_LATE_ABORTED;
+    opts.supervised = true;
+    opts.save_every_ps = 1000 * MS;
+    list(&opts, &change, 1);
+    refuse(&opts, -TUTTI_ECHECK,
+           "training stands still at step 1: worker 3 is lost, and does not come back");
+    opts.change_count = 0;
+    opts.mtbf_ps = 100 * MS; /* a set-up and a step take 170 ms */
+    opts.restart_ps = 100000 * MS;
+    refuse(&opts, -TUTTI_ECHECK, NULL);
 }
 
 TEST(all_time_of_workers_is_told)
