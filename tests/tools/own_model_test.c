@@ -330,6 +330,7 @@ TEST(every_command_of_the_page_runs)
     char hosts[64] = "";
     bool fenced = false;
     int count = 0;
+    int status;
 
     REQUIRE(page != NULL);
     REQUIRE(mkdtemp(folder) != NULL);
@@ -369,7 +370,10 @@ TEST(every_command_of_the_page_runs)
                  folder, TUTTI_BINARY_DIR, mpi, pending, pending[0] != '\0' ? " & other=$!; " : "",
                  line, pending[0] != '\0' ? " && wait $other" : "");
         pending[0] = '\0';
-        if (shell(command, seen) != 0)
+        status = shell(command, seen);
+        if (status == 77) /* a GPU, which machines lack on which this is tested */
+            printf("'%s' has not run: %s\n", line, seen);
+        else if (status != 0)
             TEST_FAIL(README ": '%s' fails: %s", line, seen);
     }
     printf("%d commands\n", count);
