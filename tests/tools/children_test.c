@@ -29,6 +29,7 @@ static struct tutti_sink *stage_sink; /* of a child */
 static tutti_ps stage_save_ps; /* that a SIGTERM leaves them; 0: no more than other signals */
 static uint32_t stage_restarts;
 static uint32_t stage_least; /* so many go on without the others; 0: all or none */
+static uint32_t stage_some;  /* from child 1 on, of which one must be left; 0: none is spared */
 
 struct seen {
     int code; /* 128 + the signal that ended the command */
@@ -50,6 +51,11 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static void call(const void *context, uint32_t index, char *buf, size_t buf_bytes)
+{
+    snprintf(buf, buf_bytes, "%s %u", (const char *)context, index);
+}
+
 /* The command: starts the children, and waits for them. */
 static int command(part play)
 {
@@ -64,6 +70,10 @@ static int command(part play)
         return 99;
     if (stage_least > 0)
         tutti_children_spare(children, stage_least, 42);
+    if (stage_some > 0) {
+        tutti_children_spare_some(children, 1, stage_some, 1);
+        tutti_children_call(children, call, "actor");
+    }
     for (int i = 0; i < CHILDREN; i++) {
         if (tutti_children_start(children, &child, &err) < 0)
             return 98;
@@ -101,6 +111,7 @@ static void read_all(int fd, char *text, size_t bytes)
 }
 
 static int save_first(int index);
+static int save_without_one(int index);
 
 /* Runs the command in a process of its own, and sends it `number` (0: nothing) once all play. */
 static struct seen run(part play, int number)
@@ -128,6 +139,9 @@ static struct seen run(part play, int number)
     close(out[1]);
     close(err[1]);
     while (number != 0 && __atomic_load_n(&stage->started, __ATOMIC_SEQ_CST) < CHILDREN)
+        pause_for(5);
+    while (play == save_without_one && (__atomic_load_n(&stage->listening, __ATOMIC_SEQ_CST) < 2 ||
+                                        kill(stage->ids[1], 0) == 0)) /* the command knows */
         pause_for(5);
     while (play == save_first && __atomic_load_n(&stage->listening, __ATOMIC_SEQ_CST) < CHILDREN)
         pause_for(5);
@@ -324,6 +338,73 @@ TEST(the_others_go_on_without_those_that_are_lost_or_leave)
     CHECK_INT(seen.code, 1);
     CHECK(strstr(seen.err, "process 0 of 3 was ended by signal 9 (Killed)\n") != NULL);
     stage_least = 0;
+}
+
+static int first_and_last_go_on(int index)
+{
+    __atomic_add_fetch(&stage->listening, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&stage->listening, __ATOMIC_SEQ_CST) < CHILDREN)
+        pause_for(5);
+    if (index == 1)
+        (void)kill(getpid(), SIGKILL);
+    while (is_alive(stage->ids[1]))
+        pause_for(5);
+    pause_for(100);
+    printf("out %d\n", index);
+    fflush(stdout);
+    return 0;
+}
+
+/* Both, the second once the first has ended. */
+static int two_are_lost(int index)
+{
+    if (index == 2)
+        while (stage->ids[1] == 0 || is_alive(stage->ids[1]))
+            pause_for(5);
+    if (index > 0)
+        (void)kill(getpid(), SIGKILL);
+    pause_for(60000);
+    return 0;
+}
+
+TEST(some_may_be_lost_and_the_first_prints)
+{
+    struct seen seen;
+
+    stage_some = 2;
+    seen = run(first_and_last_go_on, 0);
+    CHECK_INT(seen.code, 0);
+    CHECK_TEXT(seen.out, "out 0\n");
+    CHECK(strstr(seen.err, "tutti test: actor 1, process 1 of 3, was ended by signal 9 (Killed): "
+                           "the others go on\n") != NULL);
+    seen = run(two_are_lost, 0); /* one of both must be left */
+    CHECK_INT(seen.code, 1);
+    CHECK(strstr(seen.err, "actor 1, process 1 of 3, was ended by signal 9 (Killed): the others go "
+                           "on\n") != NULL);
+    CHECK(strstr(seen.err, "actor 2, process 2 of 3, was ended by signal 9 (Killed)\n") != NULL);
+    seen = run(some_are_lost, 0); /* number 0 is none of them */
+    CHECK(seen.code == 1);
+    CHECK(strstr(seen.err, "actor 0, process 0 of 3, was ended by signal 9 (Killed)\n") != NULL);
+    stage_some = 0;
+}
+
+static int save_without_one(int index)
+{
+    if (index == 1)
+        (void)kill(getpid(), SIGKILL);
+    return save_first(index);
+}
+
+TEST(one_that_was_lost_before_keeps_nobody_from_saving)
+{
+    struct seen seen;
+
+    stage_some = 2;
+    stage_save_ps = 60 * TUTTI_PS_PER_S;
+    seen = run(save_without_one, SIGTERM);
+    CHECK_INT(seen.code, 42);
+    stage_save_ps = 0;
+    stage_some = 0;
 }
 
 static int one_stands_still(int index)

@@ -1,5 +1,5 @@
 /* Starts children, passes on what they say, and sees all of them end; see children.h. */
-#include "tools/run/children.h"
+#include "tools/run/children_inside.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,44 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 2048, ASK_MS = 1000 };
-
-struct child {
-    pid_t id;     /* 0: not started, or ended and waited for */
-    bool stopped; /* by a signal, until it is continued: it can neither end nor say anything */
-    bool ended;   /* with `status`, which has not been looked at yet */
-    bool lost;    /* and is to be started again */
-    int status;
-    int outputs; /* the end to read from, or -1 */
-    int errors;  /* of why it fails, likewise */
-    int results; /* of one that prints, where the sink is no file, likewise */
-    size_t used;
-    char line[LINE_BYTES];
-};
-
-struct tutti_children {
-    const char *command;
-    struct tutti_sink *sink;
-    uint32_t count;
-    uint32_t started;
-    uint32_t alive;
-    int signals;            /* of signalfd: INT, TERM, HUP, CHLD */
-    sigset_t mask;          /* before */
-    int code;               /* of the first that failed */
-    bool told;              /* why it has; the others fail for it, and theirs is not told */
-    int ended_by;           /* the signal that ends this command, or 0 */
-    int64_t ask_ms;         /* when those that are left are asked to end; 0: not yet */
-    int64_t kill_ms;        /* and made to */
-    int64_t save_ms;        /* that a SIGTERM leaves them; 0: what any signal does */
-    bool alike;             /* all that have ended did so with `code` */
-    uint32_t restarts;      /* made */
-    uint32_t restarts_most; /* allowed */
-    uint32_t least;         /* so many may go on without the others; 0: all or none */
-    int stop_code;          /* of one that has stopped as it was told to */
-    bool over;              /* one has ended well: what the others do is as good as done */
-    struct child *children;
-    struct pollfd *polled; /* [2 * count + 1]: words of the children, their results, signals */
-};
+enum { ASK_MS = 1000 };
 
 static int64_t now_ms(void)
 {
@@ -62,19 +25,12 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void close_end(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 static void done(struct tutti_children *c)
 {
     for (uint32_t i = 0; i < c->count; i++) {
-        close_end(&c->children[i].outputs);
-        close_end(&c->children[i].errors);
-        close_end(&c->children[i].results);
+        children_close_end(&c->children[i].outputs);
+        children_close_end(&c->children[i].errors);
+        children_close_end(&c->children[i].results);
     }
     if (c->signals >= 0) {
         close(c->signals);
@@ -131,9 +87,9 @@ struct ends {
 
 static void close_ends(struct ends *ends, int which)
 {
-    close_end(&ends->words[which]);
-    close_end(&ends->results[which]);
-    close_end(&ends->errors[which]);
+    children_close_end(&ends->words[which]);
+    children_close_end(&ends->results[which]);
+    children_close_end(&ends->errors[which]);
 }
 
 /* Child 0, or where some may end before the others any of them. */
@@ -191,7 +147,7 @@ static void become_child(struct tutti_children *c, uint32_t index, pid_t parent,
 
 static int start(struct tutti_children *c, uint32_t index, bool *ret_child, struct tutti_err *err)
 {
-    struct child *child = &c->children[index];
+    struct tutti_child *child = &c->children[index];
     struct ends ends;
     pid_t parent = getpid();
     pid_t id;
@@ -214,7 +170,7 @@ static int start(struct tutti_children *c, uint32_t index, bool *ret_child, stru
                           strerror(errno));
     }
     (void)setpgid(id, id); /* here as well: whoever comes first */
-    *child = (struct child){
+    *child = (struct tutti_child){
         .id = id, .outputs = ends.words[0], .errors = ends.errors[0], .results = ends.results[0]};
     c->alive++;
     return 0;
@@ -229,73 +185,6 @@ int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti
     if (status == 0 && !*ret_child)
         c->started++;
     return status;
-}
-
-/* ---- their words ----------------------------------------------------------------------------- */
-
-/* One write a line, so that those of several children do not mix. */
-static void pass_line(const struct tutti_children *c, uint32_t index, const char *line,
-                      size_t bytes)
-{
-    fprintf(c->sink->notes, "[%u] %.*s\n", index, (int)bytes, line);
-}
-
-/* What has come, line by line; a line that is too long is passed on in parts. */
-static void pass_on(struct tutti_children *c, uint32_t index)
-{
-    struct child *child = &c->children[index];
-    ssize_t got = read(child->outputs, child->line + child->used, LINE_BYTES - child->used);
-    size_t start = 0;
-
-    if (got < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (got > 0)
-        child->used += (size_t)got;
-    for (size_t i = 0; i < child->used; i++) {
-        if (child->line[i] != '\n')
-            continue;
-        pass_line(c, index, child->line + start, i - start);
-        start = i + 1;
-    }
-    memmove(child->line, child->line + start, child->used - start);
-    child->used -= start;
-    if (child->used > 0 && (got <= 0 || child->used == LINE_BYTES)) {
-        pass_line(c, index, child->line, child->used);
-        child->used = 0;
-    }
-    if (got <= 0)
-        close_end(&child->outputs);
-}
-
-/* What a child has printed, where the sink is no file. */
-static void pass_results(struct tutti_children *c, uint32_t index)
-{
-    struct child *child = &c->children[index];
-    char text[LINE_BYTES];
-    ssize_t got = read(child->results, text, sizeof(text));
-
-    if (got < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (got > 0) {
-        fwrite(text, 1, (size_t)got, c->sink->out);
-        return;
-    }
-    close_end(&child->results);
-}
-
-/* What is left in the pipes; a grandchild may hold them open, which is not waited for. */
-static void drain(struct tutti_children *c, uint32_t index)
-{
-    struct child *child = &c->children[index];
-
-    if (child->results >= 0)
-        (void)fcntl(child->results, F_SETFL, O_NONBLOCK);
-    for (int more = 0; child->results >= 0 && more < 64; more++)
-        pass_results(c, index);
-    if (child->outputs >= 0)
-        (void)fcntl(child->outputs, F_SETFL, O_NONBLOCK);
-    for (int more = 0; child->outputs >= 0 && more < 64; more++)
-        pass_on(c, index);
 }
 
 /* ---- their ends ------------------------------------------------------------------------------ */
@@ -328,26 +217,33 @@ static bool is_lost(const struct tutti_children *c, int status)
     return code != c->stop_code || c->stop_code == 0;
 }
 
-/* "process 1 of 3 was ended by signal 9 (Killed)", and what comes of it: one write. */
+/* "process 1 of 3 was ended by signal 9 (Killed)", by name if it has one, and what comes of it: one
+ * write. */
 static void say_end(const struct tutti_children *c, uint32_t index, const char *consequence)
 {
     int status = c->children[index].status;
     char how[64];
+    char called[64] = "";
+    char name[96] = "";
 
+    if (c->name != NULL) {
+        c->name(c->name_context, index, called, sizeof(called));
+        (void)snprintf(name, sizeof(name), "%s, ", called);
+    }
     if (WIFSIGNALED(status))
         (void)snprintf(how, sizeof(how), "was ended by signal %d (%s)", WTERMSIG(status),
                        strsignal(WTERMSIG(status)));
     else
         (void)snprintf(how, sizeof(how), "has ended with code %d", WEXITSTATUS(status));
-    fprintf(c->sink->notes, "tutti %s: process %u of %u %s%s\n", c->command, index, c->count, how,
-            consequence);
+    fprintf(c->sink->notes, "tutti %s: %sprocess %u of %u%s %s%s\n", c->command, name, index,
+            c->count, c->name != NULL ? "," : "", how, consequence);
 }
 
 /* Once for all of them: why the first has failed. */
 static void tell(struct tutti_children *c, uint32_t index)
 {
-    const struct child *child = &c->children[index];
-    char text[LINE_BYTES];
+    const struct tutti_child *child = &c->children[index];
+    char text[CHILDREN_LINE_BYTES];
     char more[64] = "";
     ssize_t got;
 
@@ -369,15 +265,29 @@ static void tell(struct tutti_children *c, uint32_t index)
     say_end(c, index, more);
 }
 
+/* One that is lost, if it is of those that all others can do without. */
+static bool spare(struct tutti_children *c, uint32_t index)
+{
+    if (index < c->some_first || index - c->some_first >= c->some_count ||
+        c->some_count - c->some_lost <= c->some_least)
+        return false;
+    c->some_lost++;
+    c->spared++;
+    say_end(c, index, ": the others go on");
+    return true;
+}
+
 /* One that has ended, and the others go on: it is started again, or they do without it. */
 static bool goes_on(struct tutti_children *c, uint32_t index)
 {
-    struct child *child = &c->children[index];
+    struct tutti_child *child = &c->children[index];
     const bool stops = WIFEXITED(child->status) && WEXITSTATUS(child->status) == c->stop_code;
     char more[64];
 
-    if (c->ask_ms != 0 || c->over)
+    if (c->ask_ms != 0)
         return false;
+    if (c->over)
+        return is_lost(c, child->status) && spare(c, index);
     if (c->least > 0 && stops)
         return c->alive > 0;
     if (!is_lost(c, child->status))
@@ -390,7 +300,8 @@ static bool goes_on(struct tutti_children *c, uint32_t index)
         return true;
     }
     if (c->least == 0 || c->alive < c->least)
-        return false;
+        return spare(c, index);
+    c->spared++;
     (void)snprintf(more, sizeof(more), ": %u go on", c->alive);
     say_end(c, index, more);
     return true;
@@ -400,13 +311,18 @@ static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
 {
     int status = c->children[index].status;
     int code = WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
+    const uint32_t spared = c->spared;
+    const bool is_first = c->alive == c->count - spared;
+    bool goes = false;
 
-    c->alike =
-        WIFEXITED(status) && (c->alive == c->count ? code != 0 : c->alike && code == c->code);
     c->children[index].ended = false;
     c->alive--;
     c->over = c->over || code == 0;
-    if (code == 0 || goes_on(c, index))
+    if (code != 0)
+        goes = goes_on(c, index);
+    if (c->spared == spared)
+        c->alike = WIFEXITED(status) && (is_first ? code != 0 : c->alike && code == c->code);
+    if (code == 0 || goes)
         return;
     tell(c, index);
     if (c->code == 0)
@@ -417,7 +333,7 @@ static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
 static void look(struct tutti_children *c)
 {
     for (uint32_t i = 0; i < c->count; i++) {
-        struct child *child = &c->children[i];
+        struct tutti_child *child = &c->children[i];
         int status;
 
         while (child->id > 0 && waitpid(child->id, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
@@ -498,9 +414,9 @@ static void sleep_once(struct tutti_children *c, int timeout_ms)
         return;
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->polled[i].revents != 0)
-            pass_on(c, i);
+            tutti_children_pass_words(c, i);
         if (c->polled[c->count + i].revents != 0)
-            pass_results(c, i);
+            tutti_children_pass_results(c, i);
     }
     read_signals(c);
 }
@@ -524,11 +440,26 @@ void tutti_children_spare(struct tutti_children *c, uint32_t least, int stop_cod
     c->stop_code = stop_code;
 }
 
+void tutti_children_spare_some(struct tutti_children *c, uint32_t first, uint32_t count,
+                               uint32_t least)
+{
+    assert(first + count <= c->count);
+    c->some_first = first;
+    c->some_count = count;
+    c->some_least = least;
+}
+
+void tutti_children_call(struct tutti_children *c, tutti_children_name_fn name, const void *context)
+{
+    c->name = name;
+    c->name_context = context;
+}
+
 /* Those that are lost. In one of those that begin *ret_again is its number. */
 static void start_again(struct tutti_children *c, uint32_t *ret_again)
 {
     for (uint32_t i = 0; i < c->count; i++) {
-        struct child *child = &c->children[i];
+        struct tutti_child *child = &c->children[i];
         struct tutti_err err;
         bool is_child = false;
 
@@ -537,10 +468,10 @@ static void start_again(struct tutti_children *c, uint32_t *ret_again)
         child->lost = false;
         if (c->ask_ms != 0)
             continue;
-        drain(c, i);
-        close_end(&child->outputs);
-        close_end(&child->errors);
-        close_end(&child->results);
+        tutti_children_drain(c, i);
+        children_close_end(&child->outputs);
+        children_close_end(&child->errors);
+        children_close_end(&child->results);
         if (start(c, i, &is_child, &err) < 0) {
             fprintf(c->sink->notes, "tutti %s: %s\n", c->command, err.text);
             c->code = 1;
@@ -577,7 +508,7 @@ int tutti_children_keep(struct tutti_children *c, tutti_ps grace_ps, uint32_t *r
         sleep_once(c, timeout_ms < 0 ? -1 : timeout_ms);
     }
     for (uint32_t i = 0; i < c->count; i++)
-        drain(c, i);
+        tutti_children_drain(c, i);
     ended_by = c->ended_by == SIGTERM && c->save_ms > 0 && c->alike ? 0 : c->ended_by;
     code = c->code;
     done(c);

@@ -4,6 +4,7 @@
 #define TUTTI_TOOLS_RUN_CHILDREN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/status.h"
@@ -41,6 +42,18 @@ void tutti_children_restart(struct tutti_children *children, uint32_t count, int
 /* Before any is started: where one is lost, or ends with `stop_code`, the others go on without it
  * as long as `least` of them (1 or more) are left. Any of them may print results, then. */
 void tutti_children_spare(struct tutti_children *children, uint32_t least, int stop_code);
+
+/* Where one of the `count` from number `first` on is lost, and is not started again, all others go
+ * on as long as `least` of these are left; that is said. Who prints stays who it is. Once one has
+ * ended well, likewise. */
+void tutti_children_spare_some(struct tutti_children *children, uint32_t first, uint32_t count,
+                               uint32_t least);
+
+/* What they are called where it is said that one is lost, beside their number. */
+typedef void (*tutti_children_name_fn)(const void *context, uint32_t index, char *buf,
+                                       size_t buf_bytes);
+void tutti_children_call(struct tutti_children *children, tutti_children_name_fn name,
+                         const void *context);
 
 /* Waits for all. When one fails, the others have `grace_ps` to end by themselves, having something
  * to say of it; then they are asked to (TERM), then made to (KILL): at once where only stopped ones

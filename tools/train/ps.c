@@ -152,11 +152,10 @@ static void note(void *context, const char *line)
     fprintf(j->sink->notes, "tutti train: %s\n", line);
 }
 
-/* By what rules: the words are the simulator's, as options or behind the strategy's name. */
-static int read_rules(const struct tutti_args *args, struct job *j, struct tutti_err *err)
+int tutti_train_ps_rules(const struct tutti_args *args, struct tutti_servers_params *p,
+                         struct tutti_err *err)
 {
     const char *strategy = tutti_args_text(args, "strategy");
-    struct tutti_servers_params *p = &j->params;
     int status = tutti_train_partition_read(args, &p->partition, err);
 
     p->placement =
@@ -207,7 +206,7 @@ static int read_options(const struct tutti_args *args, struct job *j, struct tut
     if (status == 0)
         status = share_batch(args, j, err);
     if (status == 0)
-        status = read_rules(args, j, err);
+        status = tutti_train_ps_rules(args, &j->params, err);
     if (status == 0)
         status = tutti_meet_secret(&tutti_env_process, j->secret, err);
     if (status < 0)

@@ -16,6 +16,10 @@ struct tutti_tensorboard;
 bool tutti_train_is_ps(const struct tutti_args *args);
 int tutti_train_ps(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err);
 
+/* By what rules, of the options and behind the strategy's name: the words are the simulator's. */
+int tutti_train_ps_rules(const struct tutti_args *args, struct tutti_servers_params *ret,
+                         struct tutti_err *err);
+
 /* ---- who is started (ps_launch.c) ---- */
 
 struct tutti_train_tasks {

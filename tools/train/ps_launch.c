@@ -176,6 +176,33 @@ static int end_with(const struct tutti_args *args, int code, struct tutti_sink *
     return code == 0 ? 0 : code == 2 ? -TUTTI_EINVAL : code == 77 ? -TUTTI_ELACK : -TUTTI_EIO;
 }
 
+static void call(const void *context, uint32_t process, char *buf, size_t buf_bytes)
+{
+    const char *type;
+    uint32_t index;
+
+    name_process(context, process, &type, &index);
+    (void)snprintf(buf, buf_bytes, "%s %u", type, index);
+}
+
+/* Workers other than the chief may be lost: asynchronous training needs one, a synchronous step R
+ * of them. */
+static int spare_workers(const struct tutti_args *args, const struct start *s,
+                         struct tutti_children *children, struct tutti_err *err)
+{
+    const struct tutti_train_tasks *t = s->tasks;
+    struct tutti_servers_params p = {.steps = 0};
+    const uint32_t led = t->chiefs > 0 ? 0 : 1; /* worker 0, who is the chief */
+    uint32_t least = 1;
+    int status = tutti_train_ps_rules(args, &p, err);
+
+    if (p.synchronous)
+        least = p.aggregate > 0 && p.aggregate < t->workers ? p.aggregate : t->workers;
+    if (status == 0)
+        tutti_children_spare_some(children, 1, t->workers - led, least - led);
+    return status;
+}
+
 static int start_all(const struct tutti_args *args, struct start *s, bool *ret_started,
                      int *ret_listen_fd, struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -189,6 +216,10 @@ static int start_all(const struct tutti_args *args, struct start *s, bool *ret_s
     int code;
     int status = tutti_children_new("train", count, sink, &children, err);
 
+    if (status == 0) {
+        tutti_children_call(children, call, s);
+        status = spare_workers(args, s, children, err);
+    }
     for (; status == 0 && index < count && !child; index++)
         status = tutti_children_start(children, &child, err);
     if (child)
