@@ -38,7 +38,7 @@ same four-launched four "$tutti" train -B nccl --launch 2 -g 4 --strategy hsdp -
 same compressed compressed "$tutti" train -B threads -g 2 --compress top-k:50 $model
 same compressed-launched compressed "$tutti" train -B nccl --launch 2 --compress top-k:50 $model
 [ $# -lt 2 ] || same mpirun threads env OMPI_ALLOW_RUN_AS_ROOT=1 \
-    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$2" --oversubscribe -n 2 "$tutti" train -B nccl $model
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "$2" -n 2 "$tutti" train -B nccl $model
 
 
 # As NCCL does it: calls return when they are in a stream, and what they do comes in its order.
