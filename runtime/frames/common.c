@@ -41,6 +41,15 @@ tutti_ps tutti_frames_now(void)
     return (tutti_ps)now.tv_sec * TUTTI_PS_PER_S + (tutti_ps)now.tv_nsec * TUTTI_PS_PER_NS;
 }
 
+tutti_ps tutti_frames_due(tutti_ps timeout_ps)
+{
+    const tutti_ps now_ps = tutti_frames_now();
+
+    if (timeout_ps <= 0)
+        return now_ps;
+    return timeout_ps < INT64_MAX - now_ps ? now_ps + timeout_ps : INT64_MAX;
+}
+
 int tutti_frames_left_ms(tutti_ps due_ps)
 {
     tutti_ps left_ps = due_ps - tutti_frames_now();

@@ -13,6 +13,7 @@ enum { PAUSE_MS_FIRST = 5, PAUSE_MS_MAX = 200, SILENCE_MS = 30000 };
 struct call {
     const struct tutti_frames_opts *opts;
     tutti_ps due_ps;
+    bool once; /* nobody waits for who is not there */
     char who[TUTTI_FRAMES_NAME_BYTES + TUTTI_FRAMES_ADDRESS_BYTES + 8]; /* in messages */
     char host[TUTTI_HOST_BYTES];
     uint16_t port;
@@ -185,19 +186,19 @@ static int try_all(struct call *call, struct tutti_frames **ret, struct tutti_er
         call->skip = call->no_address ? 0 : call->skip + 1;
         if (!call->no_address)
             continue;
-        if (tutti_frames_left_ms(call->due_ps) <= pause_ms)
+        if (call->once || tutti_frames_left_ms(call->due_ps) <= pause_ms)
             return status;
         (void)poll(NULL, 0, pause_ms);
         pause_ms = pause_ms * 2 < PAUSE_MS_MAX ? pause_ms * 2 : PAUSE_MS_MAX;
     }
 }
 
-int tutti_frames_connect(const struct tutti_frames_opts *opts, const char *address,
-                         tutti_ps deadline_ps, const char *what, struct tutti_frames **ret,
-                         struct tutti_err *err)
+static int connect_to(const struct tutti_frames_opts *opts, const char *address,
+                      tutti_ps deadline_ps, bool once, const char *what, struct tutti_frames **ret,
+                      struct tutti_err *err)
 {
     struct tutti_frames_opts own;
-    struct call call = {.opts = &own, .fd = -1};
+    struct call call = {.opts = &own, .once = once, .fd = -1};
     struct tutti_frames *frames = NULL;
     struct tutti_err last = {""};
     int status = tutti_frames_take(opts, &own, err);
@@ -206,7 +207,7 @@ int tutti_frames_connect(const struct tutti_frames_opts *opts, const char *addre
         status = tutti_address_split(address, call.host, &call.port, err);
     if (status < 0)
         return status;
-    call.due_ps = tutti_frames_now() + deadline_ps;
+    call.due_ps = tutti_frames_due(deadline_ps);
     call.talk.secret = own.secret;
     call.talk.secret_bytes = own.secret_bytes;
     (void)snprintf(call.who, sizeof(call.who), "%.*s ('%.300s')", TUTTI_FRAMES_NAME_BYTES, what,
@@ -220,4 +221,18 @@ int tutti_frames_connect(const struct tutti_frames_opts *opts, const char *addre
     tutti_frames_set_name(frames, what);
     *ret = frames;
     return 0;
+}
+
+int tutti_frames_connect(const struct tutti_frames_opts *opts, const char *address,
+                         tutti_ps deadline_ps, const char *what, struct tutti_frames **ret,
+                         struct tutti_err *err)
+{
+    return connect_to(opts, address, deadline_ps, false, what, ret, err);
+}
+
+int tutti_frames_connect_once(const struct tutti_frames_opts *opts, const char *address,
+                              tutti_ps deadline_ps, const char *what, struct tutti_frames **ret,
+                              struct tutti_err *err)
+{
+    return connect_to(opts, address, deadline_ps, true, what, ret, err);
 }

@@ -193,7 +193,7 @@ static void give(struct tutti_frames *frames, struct tutti_frames_got *ret)
 int tutti_frames_receive(struct tutti_frames *frames, tutti_ps timeout_ps,
                          struct tutti_frames_got *ret, struct tutti_err *err)
 {
-    tutti_ps due_ps = tutti_frames_now() + (timeout_ps > 0 ? timeout_ps : 0);
+    tutti_ps due_ps = tutti_frames_due(timeout_ps);
     char time[TUTTI_UNIT_TEXT_BYTES];
 
     for (;;) {
@@ -289,7 +289,7 @@ static int cannot_send(struct tutti_frames *frames, int error, struct tutti_err 
 
 static int push_all(struct tutti_frames *frames, const struct packet *packet, struct tutti_err *err)
 {
-    tutti_ps due_ps = tutti_frames_now() + frames->deadline_ps;
+    tutti_ps due_ps = tutti_frames_due(frames->deadline_ps);
     uint64_t gone = 0;
 
     while (gone < packet->bytes) {

@@ -39,11 +39,17 @@ struct tutti_frames {
 struct tutti_frames *tutti_frames_new(int fd, const struct tutti_frames_opts *opts,
                                       const struct tutti_wire_talk *talk, bool server);
 
+/* As tutti_frames_connect, but each address of the host is tried once: for who will come again. */
+int tutti_frames_connect_once(const struct tutti_frames_opts *opts, const char *address,
+                              tutti_ps deadline_ps, const char *what, struct tutti_frames **ret,
+                              struct tutti_err *err);
+
 /* opts as this version of the library knows them, with defaults in place of 0, and checked. */
 int tutti_frames_take(const struct tutti_frames_opts *opts, struct tutti_frames_opts *ret,
                       struct tutti_err *err);
 
 tutti_ps tutti_frames_now(void);                    /* of the monotonic clock */
+tutti_ps tutti_frames_due(tutti_ps timeout_ps);     /* so long after now; INT64_MAX: never */
 int tutti_frames_left_ms(tutti_ps due_ps);          /* for poll: rounded up, at most a minute */
 bool tutti_frames_draw(uint8_t *ret, size_t bytes); /* at random; false: errno */
 const char *tutti_frames_version(void);             /* of Tutti */

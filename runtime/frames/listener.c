@@ -12,7 +12,7 @@
 
 #include "runtime/frames/connection.h"
 
-enum { IN_BYTES = TUTTI_WIRE_HELLO_BYTES + TUTTI_WIRE_PROOF_BYTES };
+enum { IN_BYTES = TUTTI_WIRE_HELLO_BYTES + TUTTI_WIRE_PROOF_BYTES, NO_FILES_MS = 50 };
 
 /* One who has come: has sent so much of a hello and a proof. */
 struct waiting {
@@ -283,15 +283,19 @@ static void forget(struct tutti_frames_listener *l, size_t index, bool and_close
     memmove(w, w + 1, (l->count - index) * sizeof(*w));
 }
 
-/* Takes who has come; of too many the one that has waited longest goes. */
+/* Takes who has come, so many at once as may wait, so that those who come faster than that keep
+ * nobody here; of too many the one that has waited longest goes. */
 static void let_come(struct tutti_frames_listener *l)
 {
-    for (;;) {
+    for (int i = 0; i < TUTTI_FRAMES_WAITING_MAX; i++) {
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         struct waiting *w;
 
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
+        /* The socket stays readable as long as no file is free: a poll would return at once. */
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            (void)poll(NULL, 0, NO_FILES_MS);
         if (fd < 0)
             return;
         if (l->count == TUTTI_FRAMES_WAITING_MAX)
@@ -301,7 +305,7 @@ static void let_come(struct tutti_frames_listener *l)
             continue;
         }
         w = &l->waiting[l->count++];
-        *w = (struct waiting){.fd = fd, .due_ps = tutti_frames_now() + l->opts.deadline_ps};
+        *w = (struct waiting){.fd = fd, .due_ps = tutti_frames_due(l->opts.deadline_ps)};
         w->talk.secret = l->secret;
         w->talk.secret_bytes = l->opts.secret_bytes;
     }
@@ -342,7 +346,7 @@ static tutti_ps next_due(const struct tutti_frames_listener *l, tutti_ps due_ps)
 int tutti_frames_accept(struct tutti_frames_listener *listener, tutti_ps timeout_ps,
                         struct tutti_frames **ret, struct tutti_err *err)
 {
-    tutti_ps due_ps = tutti_frames_now() + (timeout_ps > 0 ? timeout_ps : 0);
+    tutti_ps due_ps = tutti_frames_due(timeout_ps);
 
     *ret = NULL;
     for (;;) {

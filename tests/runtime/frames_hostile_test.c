@@ -1,4 +1,7 @@
 /* Of strangers, forgeries and noise nothing gets in, and the listener lives on. */
+#include <sys/resource.h>
+#include <time.h>
+
 #include "runtime/random.h"
 #include "tests/runtime/frames_world.h"
 
@@ -131,6 +134,37 @@ TEST(who_is_slow_keeps_nobody_waiting)
     lives(listener, secret);
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         close(fds[i]);
+    tutti_frames_listener_close(listener);
+}
+
+/* Of what may be opened nothing is left: it waits, and does not spin until one may come. */
+TEST(a_listener_without_files_waits)
+{
+    struct tutti_frames_listener *listener = listener_with(secret);
+    struct tutti_frames *frames = NULL;
+    struct timespec spent[2];
+    struct rlimit limit;
+    struct rlimit less;
+    int next;
+    int fd;
+
+    REQUIRE(listener != NULL);
+    fd = raw_socket(listener);
+    next = dup(fd);
+    close(next);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    less = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = limit.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &less) == 0);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent[0]);
+    CHECK_INT(tutti_frames_accept(listener, 400 * TUTTI_PS_PER_MS, &frames, NULL), 0);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent[1]);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    CHECK(frames == NULL);
+    CHECK((double)(spent[1].tv_sec - spent[0].tv_sec) +
+              (double)(spent[1].tv_nsec - spent[0].tv_nsec) / 1e9 <
+          0.03);
+    close(fd);
+    lives(listener, secret);
     tutti_frames_listener_close(listener);
 }
 

@@ -144,6 +144,34 @@ TEST(every_wait_has_a_deadline_and_a_name)
     free((void *)(uintptr_t)much.data);
 }
 
+static void send_late(struct client *c)
+{
+    (void)poll(NULL, 0, 30);
+    send_three(c);
+}
+
+/* The longest that can be said is no moment in the past. */
+TEST(the_longest_timeout_is_one)
+{
+    struct tutti_frames_opts opts = opts_of(NULL);
+    struct tutti_frames_listener *listener;
+    struct tutti_frames_got got = {.type = 0};
+    struct tutti_frames *frames = NULL;
+    struct tutti_err err = {""};
+    struct client c;
+
+    opts.deadline_ps = INT64_MAX;
+    CHECK_OK(tutti_frames_listen(&opts, NULL, &listener, &err), err);
+    start_client(&c, listener, NULL, send_late);
+    CHECK_OK(tutti_frames_accept(listener, INT64_MAX, &frames, &err), err);
+    REQUIRE(frames != NULL);
+    CHECK_OK(tutti_frames_receive(frames, INT64_MAX, &got, &err), err);
+    CHECK_INT(got.type, 1);
+    end_client(&c);
+    tutti_frames_close(frames);
+    tutti_frames_listener_close(listener);
+}
+
 /* ---- values ---------------------------------------------------------------------------------- */
 
 TEST(values_are_read_as_they_were_written)
