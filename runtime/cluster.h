@@ -78,7 +78,9 @@ struct tutti_cluster_link_opts {
     const void *secret; /* as of tutti_frames_connect */
     size_t secret_bytes;
     uint64_t bytes_max;   /* 0: 16 MiB */
-    tutti_ps deadline_ps; /* of connecting, and of sending; 0: 30 s */
+    tutti_ps deadline_ps; /* of connecting, of the worker's first word, and of sending; 0: 30 s */
+    tutti_ps connect_ps;  /* of connecting alone; 0: deadline_ps */
+    bool once;            /* who refuses the connection is not asked again until then */
 };
 
 /* `what` it is for this driver, "worker 1": in messages. -TUTTI_EIO: it is not there, or serves
@@ -131,10 +133,10 @@ struct tutti_cluster_opts {
     size_t size; /* sizeof(struct tutti_cluster_opts): runtime/api.h */
     const char *const *addresses;
     uint32_t address_count;
-    const void *secret;
+    const void *secret; /* borrowed until open returns */
     size_t secret_bytes;
     uint64_t bytes_max;   /* 0: 16 MiB */
-    tutti_ps deadline_ps; /* of the first connecting; 0: 30 s */
+    tutti_ps deadline_ps; /* of the first connecting, and of sending; 0: 30 s */
     tutti_ps return_ps;   /* so long none of the workers may be there; 0: 3600 s */
     uint32_t queue_bound; /* closures that wait; 0: 262144 */
     uint32_t tries;       /* a closure whose workers are lost so often is an error; 0: 8 */

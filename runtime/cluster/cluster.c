@@ -17,9 +17,9 @@ static const tutti_ps RETURN_PS = 3600 * TUTTI_PS_PER_S;
 static const tutti_ps OPEN_PS = 30 * TUTTI_PS_PER_S;
 static const tutti_ps PAUSE_PS_MIN = 100 * TUTTI_PS_PER_MS; /* between tries to find one again */
 static const tutti_ps PAUSE_PS_MAX = 5 * TUTTI_PS_PER_S;
-static const tutti_ps TRY_PS = 200 * TUTTI_PS_PER_MS;
+static const tutti_ps TRY_PS = TUTTI_PS_PER_S; /* of a connection to one that was lost */
 
-enum { TRIES = 8, QUEUE_BOUND = 262144, ADDRESSES_MAX = 4096 };
+enum { TRIES = 8, QUEUE_BOUND = 262144, ADDRESSES_MAX = 4096, TRIES_SHARE = 10 };
 
 struct worker {
     char *address;
@@ -35,12 +35,14 @@ struct worker {
 struct tutti_cluster_driver {
     struct tutti_cluster_opts opts;
     struct tutti_cluster_link_opts link;
+    void *secret; /* that of link */
     struct tutti_coordinator *coordinator;
     struct tutti_closures closures;
     struct worker *workers;
     struct pollfd *polled;
     uint32_t present;
     tutti_ps alone_ps; /* since when none is present */
+    tutti_ps try_ps;   /* when any that was lost may be tried */
     int error;         /* 0, or the status of the first that failed, not told yet */
     struct tutti_err error_text;
     struct tutti_cluster_stats stats;
@@ -235,7 +237,8 @@ static int listen_to(struct tutti_cluster_driver *c, uint32_t index, struct tutt
 
 /* ---- finding them, and finding them again ---------------------------------------------------- */
 
-static int find(struct tutti_cluster_driver *c, uint32_t index, tutti_ps deadline_ps,
+/* connect_ps and once: as of a link's opts. */
+static int find(struct tutti_cluster_driver *c, uint32_t index, tutti_ps connect_ps, bool once,
                 struct tutti_err *err)
 {
     struct worker *w = &c->workers[index];
@@ -244,7 +247,8 @@ static int find(struct tutti_cluster_driver *c, uint32_t index, tutti_ps deadlin
     int status;
 
     (void)snprintf(what, sizeof(what), "worker %u", index);
-    c->link.deadline_ps = deadline_ps;
+    c->link.connect_ps = connect_ps;
+    c->link.once = once;
     status = tutti_cluster_link_open(&c->link, w->address, what, &w->link, err);
     if (status < 0) {
         w->pause_ps = 2 * w->pause_ps < PAUSE_PS_MAX ? 2 * w->pause_ps : PAUSE_PS_MAX;
@@ -256,16 +260,37 @@ static int find(struct tutti_cluster_driver *c, uint32_t index, tutti_ps deadlin
     return 0;
 }
 
-/* Another version or secret is no reason to wait. */
+/* When one that was lost is tried again. Those that are there wait meanwhile: for a host that does
+ * not answer no more than a tenth of the time. */
+static tutti_ps next_try(const struct tutti_cluster_driver *c, const struct worker *w)
+{
+    return c->present > 0 && c->try_ps > w->try_ps ? c->try_ps : w->try_ps;
+}
+
+/* Tries the one whose turn came first. Another version or secret is no reason to wait. */
+static void try_lost(struct tutti_cluster_driver *c)
+{
+    const tutti_ps now_ps = tutti_frames_now();
+    const uint32_t count = c->opts.address_count;
+    uint32_t first = count;
+    struct tutti_err last;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (c->workers[i].link == NULL &&
+            (first == count || c->workers[i].try_ps < c->workers[first].try_ps))
+            first = i;
+    if (first == count || now_ps < next_try(c, &c->workers[first]))
+        return;
+    if (find(c, first, TRY_PS, true, &last) == -TUTTI_EINVAL)
+        c->workers[first].try_ps = INT64_MAX;
+    c->try_ps = tutti_frames_due((TRIES_SHARE - 1) * (tutti_frames_now() - now_ps));
+}
+
 static int find_lost(struct tutti_cluster_driver *c, struct tutti_err *err)
 {
     char time[TUTTI_UNIT_TEXT_BYTES];
-    struct tutti_err last;
 
-    for (uint32_t i = 0; i < c->opts.address_count; i++)
-        if (c->workers[i].link == NULL && tutti_frames_now() >= c->workers[i].try_ps &&
-            find(c, i, TRY_PS, &last) == -TUTTI_EINVAL)
-            c->workers[i].try_ps = INT64_MAX;
+    try_lost(c);
     if (c->present == 0 && tutti_frames_now() - c->alone_ps > c->opts.return_ps)
         return tutti_fail(err, TUTTI_EIO, "none of %u worker%s has come back within %s",
                           c->opts.address_count, c->opts.address_count == 1 ? "" : "s",
@@ -286,8 +311,8 @@ static int move(struct tutti_cluster_driver *c, tutti_ps due_ps, struct tutti_er
         c->polled[i] = (struct pollfd){.fd = w->link != NULL ? tutti_cluster_link_fd(w->link) : -1,
                                        .events = POLLIN};
         ready = ready || (w->link != NULL && tutti_cluster_link_ready(w->link));
-        if (w->link == NULL && w->try_ps < wake_ps)
-            wake_ps = w->try_ps;
+        if (w->link == NULL && next_try(c, w) < wake_ps)
+            wake_ps = next_try(c, w);
     }
     if (status == 0 && !ready)
         (void)poll(c->polled, c->opts.address_count, tutti_frames_left_ms(wake_ps));
@@ -303,13 +328,30 @@ static tutti_ps later(tutti_ps a, tutti_ps b)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* What all connections have in common. The secret is the caller's, who may forget it. */
+static int prepare_link(struct tutti_cluster_driver *c, struct tutti_err *err)
+{
+    c->link = (struct tutti_cluster_link_opts){.size = sizeof(c->link),
+                                               .bytes_max = c->opts.bytes_max,
+                                               .deadline_ps = c->opts.deadline_ps};
+    if (c->opts.secret == NULL)
+        return 0;
+    c->secret = malloc(c->opts.secret_bytes + 1);
+    if (c->secret == NULL)
+        return tutti_nomem(err);
+    memcpy(c->secret, c->opts.secret, c->opts.secret_bytes);
+    c->link.secret = c->secret;
+    c->link.secret_bytes = c->opts.secret_bytes;
+    return 0;
+}
+
 static int open_all(struct tutti_cluster_driver *c, struct tutti_err *err)
 {
     const struct tutti_coordinator_params params = {.size = sizeof(params),
                                                     .member_count = c->opts.address_count,
                                                     .queue_bound = c->opts.queue_bound};
     const struct tutti_coordinator_ops *ops;
-    const tutti_ps due_ps = tutti_frames_now() + c->opts.deadline_ps;
+    const tutti_ps due_ps = tutti_frames_due(c->opts.deadline_ps);
     int status = tutti_coordinator_find("queue", &ops, err);
 
     if (status == 0)
@@ -319,7 +361,7 @@ static int open_all(struct tutti_cluster_driver *c, struct tutti_err *err)
         c->workers[i].pause_ps = PAUSE_PS_MIN;
         if (c->workers[i].address == NULL)
             return tutti_nomem(err);
-        status = find(c, i, later(due_ps - tutti_frames_now(), TRY_PS), err);
+        status = find(c, i, later(due_ps - tutti_frames_now(), TRY_PS), false, err);
         if (status == -TUTTI_EIO && (c->present > 0 || i + 1 < c->opts.address_count))
             status = 0;
     }
@@ -350,13 +392,11 @@ int tutti_cluster_open(const struct tutti_cluster_opts *opts, struct tutti_clust
     c->opts.tries = c->opts.tries > 0 ? c->opts.tries : TRIES;
     c->opts.bytes_max = c->opts.bytes_max > 0 ? c->opts.bytes_max : TUTTI_CLUSTER_BYTES_MAX;
     c->opts.queue_bound = c->opts.queue_bound > 0 ? c->opts.queue_bound : QUEUE_BOUND;
-    c->link = (struct tutti_cluster_link_opts){.size = sizeof(c->link),
-                                               .secret = c->opts.secret,
-                                               .secret_bytes = c->opts.secret_bytes,
-                                               .bytes_max = c->opts.bytes_max};
     c->workers = calloc(c->opts.address_count, sizeof(*c->workers));
     c->polled = calloc(c->opts.address_count, sizeof(*c->polled));
-    status = c->workers == NULL || c->polled == NULL ? tutti_nomem(err) : open_all(c, err);
+    status = c->workers == NULL || c->polled == NULL ? tutti_nomem(err) : prepare_link(c, err);
+    if (status == 0)
+        status = open_all(c, err);
     if (status < 0) {
         tutti_cluster_close(c);
         return status;
@@ -396,7 +436,7 @@ int tutti_cluster_schedule(struct tutti_cluster_driver *cluster, const char *fun
                            const void *input, uint64_t bytes, tutti_ps timeout_ps,
                            uint64_t *ret_closure, struct tutti_err *err)
 {
-    const tutti_ps due_ps = tutti_frames_now() + timeout_ps;
+    const tutti_ps due_ps = tutti_frames_due(timeout_ps);
     struct tutti_closure *closure;
     uint64_t number;
     int status;
@@ -435,7 +475,7 @@ int tutti_cluster_schedule(struct tutti_cluster_driver *cluster, const char *fun
 int tutti_cluster_join(struct tutti_cluster_driver *cluster, tutti_ps timeout_ps,
                        struct tutti_err *err)
 {
-    const tutti_ps due_ps = tutti_frames_now() + timeout_ps;
+    const tutti_ps due_ps = tutti_frames_due(timeout_ps);
     int status = move(cluster, 0, err);
 
     while (status == 0 && cluster->closures.open_count > 0) {
@@ -450,7 +490,7 @@ int tutti_cluster_join(struct tutti_cluster_driver *cluster, tutti_ps timeout_ps
 int tutti_cluster_fetch(struct tutti_cluster_driver *cluster, uint64_t closure, tutti_ps timeout_ps,
                         const void **ret_data, uint64_t *ret_bytes, struct tutti_err *err)
 {
-    const tutti_ps due_ps = tutti_frames_now() + timeout_ps;
+    const tutti_ps due_ps = tutti_frames_due(timeout_ps);
     const struct tutti_closure *one = tutti_closures_find(&cluster->closures, closure);
     int status = one == NULL ? 0 : move(cluster, 0, err);
 
@@ -502,5 +542,6 @@ void tutti_cluster_close(struct tutti_cluster_driver *cluster)
     tutti_closures_done(&cluster->closures);
     free(cluster->workers);
     free(cluster->polled);
+    free(cluster->secret);
     free(cluster);
 }

@@ -5,7 +5,7 @@
 
 #include "runtime/cluster.h"
 #include "runtime/cluster/protocol.h"
-#include "runtime/frames.h"
+#include "runtime/frames/connection.h"
 #include "runtime/status.h"
 
 static const tutti_ps DEADLINE_PS = 30 * TUTTI_PS_PER_S;
@@ -42,6 +42,8 @@ int tutti_cluster_link_open(const struct tutti_cluster_link_opts *opts, const ch
     struct tutti_cluster_link_opts own;
     struct tutti_frames_opts frames = {.size = sizeof(frames)};
     struct tutti_cluster_link *link;
+    int (*connect)(const struct tutti_frames_opts *, const char *, tutti_ps, const char *,
+                   struct tutti_frames **, struct tutti_err *);
     int status = tutti_take("tutti_cluster_link_opts", &own, sizeof(own), opts,
                             TUTTI_BYTES_TO(struct tutti_cluster_link_opts, deadline_ps), err);
 
@@ -57,7 +59,9 @@ int tutti_cluster_link_open(const struct tutti_cluster_link_opts *opts, const ch
     frames.bytes_max =
         TUTTI_CLUSTER_HEAD_BYTES + (own.bytes_max > 0 ? own.bytes_max : TUTTI_CLUSTER_BYTES_MAX);
     frames.deadline_ps = own.deadline_ps;
-    status = tutti_frames_connect(&frames, address, own.deadline_ps, what, &link->frames, err);
+    connect = own.once ? tutti_frames_connect_once : tutti_frames_connect;
+    status = connect(&frames, address, own.connect_ps > 0 ? own.connect_ps : own.deadline_ps, what,
+                     &link->frames, err);
     if (status == 0)
         status = hear_ready(link->frames, own.deadline_ps, err);
     if (status < 0) {
@@ -115,6 +119,7 @@ static bool read_frame(struct tutti_cluster_link *link, const struct tutti_frame
                        struct tutti_cluster_link_event *ret)
 {
     struct tutti_frames_reader reader = {.data = got->data, .bytes = (size_t)got->bytes};
+    uint32_t status;
 
     switch (got->type) {
     case TUTTI_CLUSTER_OUT:
@@ -132,10 +137,10 @@ static bool read_frame(struct tutti_cluster_link *link, const struct tutti_frame
     case TUTTI_CLUSTER_FAILED:
         ret->kind = TUTTI_CLUSTER_LINK_FAILED;
         ret->number = tutti_frames_get_u64(&reader);
-        ret->status = -(int)tutti_frames_get_u32(&reader);
+        status = tutti_frames_get_u32(&reader);
+        ret->status = status <= TUTTI_ECHECK ? -(int)status : 0;
         set_text(&reader, ret);
-        return tutti_frames_get_all(&reader) && ret->status <= -TUTTI_EINVAL &&
-               ret->status >= -TUTTI_ECHECK;
+        return tutti_frames_get_all(&reader) && ret->status < 0;
     case TUTTI_CLUSTER_GONE:
         (void)tutti_fail(&link->why, TUTTI_EIO, "%s: the process in which it ran %s",
                          tutti_frames_name(link->frames), tutti_frames_get_text(&reader));

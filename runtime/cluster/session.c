@@ -226,28 +226,36 @@ int tutti_cluster_session_start(const struct tutti_cluster_worker_opts *opts,
     return 0;
 }
 
+/* Whether it has, without asking for its fate: until that, no other process can have its number,
+ * nor any group. */
+static bool has_ended(pid_t id)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)id, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == id;
+}
+
 void tutti_cluster_session_end(struct tutti_cluster_session *session, char *ret_how, size_t size)
 {
     int code = 0;
     /* The end of its connection comes a moment before its own. */
-    bool ended = waitpid(session->id, &code, WNOHANG) == session->id;
+    bool ended = has_ended(session->id);
 
     for (int i = 0; i < 20 && !ended && tutti_frames_ended(session->frames); i++) {
         (void)poll(NULL, 0, 5);
-        ended = waitpid(session->id, &code, WNOHANG) == session->id;
+        ended = has_ended(session->id);
     }
+    (void)kill(-session->id, SIGKILL);
+    if (!ended)
+        (void)kill(session->id, SIGKILL);
+    while (waitpid(session->id, &code, 0) < 0 && errno == EINTR)
+        continue;
     ret_how[0] = '\0';
     if (ended && WIFSIGNALED(code))
         (void)snprintf(ret_how, size, "was ended by signal %d (%s)", WTERMSIG(code),
                        strsignal(WTERMSIG(code)));
     else if (ended)
         (void)snprintf(ret_how, size, "ended with exit code %d", WEXITSTATUS(code));
-    (void)kill(-session->id, SIGKILL);
-    if (!ended) {
-        (void)kill(session->id, SIGKILL);
-        while (waitpid(session->id, &code, 0) < 0 && errno == EINTR)
-            continue;
-    }
     tutti_frames_close(session->frames);
     close_all(session->outputs, 2);
     session->id = -1;

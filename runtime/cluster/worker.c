@@ -260,17 +260,18 @@ static void close_others(void *data)
     tutti_frames_listener_close(w->listener);
 }
 
-/* From the driver's coming to its end. */
-static int serve_driver(struct tutti_cluster_worker *w, struct tutti_err *err)
+/* From the driver's coming to its end. That nothing can be started now is told, and the next driver
+ * may find it otherwise. */
+static void serve_driver(struct tutti_cluster_worker *w)
 {
+    struct tutti_err err = {""};
     char how[128];
-    int status;
 
     tutti_frames_set_name(w->driver, "driver");
-    status = tutti_cluster_session_start(&w->opts, close_others, w, &w->session, err);
-    if (status < 0) {
-        (void)send_text(w->driver, TUTTI_CLUSTER_BUSY, err != NULL ? err->text : "cannot start");
-        return status;
+    if (tutti_cluster_session_start(&w->opts, close_others, w, &w->session, &err) < 0) {
+        say(w, "cannot serve:", err.text);
+        (void)send_text(w->driver, TUTTI_CLUSTER_BUSY, err.text);
+        return;
     }
     say(w, "serves", tutti_frames_name(w->driver));
     w->calls = false;
@@ -285,7 +286,6 @@ static int serve_driver(struct tutti_cluster_worker *w, struct tutti_err *err)
         (void)send_text(w->driver, TUTTI_CLUSTER_GONE, how);
     }
     say(w, "waits", "for a driver");
-    return 0;
 }
 
 int tutti_cluster_worker_serve(struct tutti_cluster_worker *worker, tutti_ps wait_ps,
@@ -296,7 +296,7 @@ int tutti_cluster_worker_serve(struct tutti_cluster_worker *worker, tutti_ps wai
     *ret_served = status == 0 && worker->driver != NULL;
     if (!*ret_served)
         return status;
-    status = serve_driver(worker, err);
+    serve_driver(worker);
     tutti_frames_close(worker->driver);
     worker->driver = NULL;
     return status;
