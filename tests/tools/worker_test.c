@@ -1,81 +1,19 @@
 /* A laptop drives a cluster that stands: `tutti worker` processes, and `tutti train --cluster` one
  * after the other, however each of them ends; and what runtime/cluster/README.md says. */
-#include <dirent.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include <fcntl.h>
 
 #include "runtime/status.h"
 #include "tests/runtime/ports.h"
-#include "tests/test.h"
-#include "tests/tools/commands.h"
+#include "tests/tools/standing.h"
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/worker/job.h"
 
-#define TUTTI  TUTTI_BINARY_DIR "/tutti "
 #define README "runtime/cluster/README.md"
-#define SECRET "0123456789abcdef0123456789abcdef"
 
-enum { WORKERS = 4, TRAINING = 2, IDLE_MS = 1000 };
-
-static char folder[] = "/tmp/tutti_worker_XXXXXX";
-static pid_t workers[WORKERS];
-static char addresses[WORKERS][64];
-
-static void pause_ms(int ms)
-{
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-    (void)nanosleep(&time, NULL);
-}
+enum { TRAINING = 2, IDLE_MS = 1000 };
 
 /* ---- workers --------------------------------------------------------------------------------- */
-
-/* Starts a line of shell in the folder, in this process's place. */
-static pid_t start(const char *line)
-{
-    pid_t id;
-
-    fflush(stdout);
-    id = fork();
-    if (id != 0)
-        return id;
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody stays when a test breaks down */
-    if (chdir(folder) == 0)
-        (void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
-    _exit(1);
-}
-
-/* Waits for a text in a file of the folder; all of the file, or NULL. */
-static char *wait_for(const char *name, const char *text)
-{
-    char path[600];
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    for (int i = 0; i < 4000; i++) {
-        char *seen = test_read_file(path, NULL);
-
-        if (seen != NULL && strstr(seen, text) != NULL)
-            return seen;
-        free(seen);
-        pause_ms(2);
-    }
-    TEST_FAIL("%s: '%s' does not come", name, text);
-    return NULL;
-}
-
-static void end_workers(void)
-{
-    for (int i = 0; i < WORKERS; i++) {
-        if (workers[i] <= 0)
-            continue;
-        (void)kill(workers[i], SIGKILL);
-        (void)waitpid(workers[i], NULL, 0);
-    }
-}
 
 /* Workers with a secret and one folder, and files that name two of them as workers, or all four as
  * chief, workers and parameter server. */
@@ -87,7 +25,7 @@ static bool start_workers(void)
                                         "\"ps\": [\"%s\"]}"};
     char line[600];
 
-    if (strstr(folder, "XXXXXX") != NULL && mkdtemp(folder) == NULL)
+    if (!make_folder())
         return false;
     for (int i = 0; i < WORKERS; i++) {
         snprintf(line, sizeof(line), "%s/w%d.log", folder, i);
@@ -121,26 +59,6 @@ static bool start_workers(void)
     return true;
 }
 
-/* A script in the folder. */
-static struct seen script(const char *line)
-{
-    char command[4000];
-
-    snprintf(command, sizeof(command), "cd %s; export TUTTI_SECRET=" SECRET "; %s", folder, line);
-    return run(command);
-}
-
-static void check_script(const char *line, int exit, const char *out, const char *err)
-{
-    struct seen seen = script(line);
-
-    if (seen.exit != exit || strstr(text_of(&seen.out), out) == NULL ||
-        strstr(text_of(&seen.err), err) == NULL)
-        TEST_FAIL("%s: exit %d, printed\n%sand said\n%s, expected exit %d, '%s', '%s'", line,
-                  seen.exit, text_of(&seen.out), text_of(&seen.err), exit, out, err);
-    seen_done(&seen);
-}
-
 /* The child of a worker, or 0. */
 static pid_t child_of(pid_t worker)
 {
@@ -167,8 +85,7 @@ static bool are_idle(void)
 
 /* ---- stories --------------------------------------------------------------------------------- */
 
-#define TRAIN TUTTI "train --cluster cluster.json "
-#define LAST  " | tail -n 1 | sed 's/.*weights/weights/'"
+#define LAST " | tail -n 1 | sed 's/.*weights/weights/'"
 
 /* The weights of a training on the cluster are those of processes that a launcher starts here. */
 static void check_same(const char *options)
@@ -320,6 +237,51 @@ static void say_rudely(const char *name, const char *value, const char *expected
     tutti_cluster_link_close(link);
 }
 
+/* SIGTERM that comes before the training listens for it is not lost, and does not kill it. */
+static void stop_at_once(void)
+{
+    const struct tutti_cluster_link_opts opts = {
+        .size = sizeof(opts), .secret = SECRET, .secret_bytes = strlen(SECRET)};
+    struct tutti_job_text job = {
+        .word_count = 6,
+        .words = {"model", "mlp", "steps", "100000000", "checkpoint", "at-once"},
+        .model = ""};
+    struct tutti_cluster_link_event said = {.data = ""};
+    struct tutti_cluster_link *link = NULL;
+    struct tutti_err err = {""};
+    uint8_t *input = NULL;
+    uint64_t bytes = 0;
+    char config[200];
+
+    snprintf(config, sizeof(config),
+             "{\"cluster\": {\"worker\": [\"127.0.0.1:%u\"]}, "
+             "\"task\": {\"type\": \"worker\", \"index\": 0}}",
+             test_free_port(test_seed + 50));
+    job.tf_config = config;
+    CHECK_OK(tutti_cluster_link_open(&opts, addresses[0], "worker 0", &link, &err), err);
+    REQUIRE(link != NULL);
+    CHECK_OK(tutti_cluster_link_call(link, 1, TUTTI_JOB_PREPARE, NULL, 0, &err), err);
+    CHECK_OK(tutti_cluster_link_next(link, 8 * TUTTI_PS_PER_S, &said, &err), err);
+    CHECK_OK(tutti_job_write(&job, &input, &bytes, &err), err);
+    CHECK_OK(tutti_cluster_link_call(link, 2, TUTTI_JOB_TRAIN, input, bytes, &err), err);
+    CHECK_OK(tutti_cluster_link_stop(link, &err), err);
+    do
+        CHECK_OK(tutti_cluster_link_next(link, 8 * TUTTI_PS_PER_S, &said, &err), err);
+    while (said.kind == TUTTI_CLUSTER_LINK_OUT || said.kind == TUTTI_CLUSTER_LINK_NOTE);
+    CHECK_INT(said.kind, TUTTI_CLUSTER_LINK_DONE);
+    CHECK(said.bytes == 4 && memcmp(said.data, "\x2a\0\0", 4) == 0); /* 42 */
+    free(input);
+    tutti_cluster_link_close(link);
+}
+
+TEST(a_worker_that_is_asked_to_end_at_once_saves)
+{
+    REQUIRE(start_workers());
+    stop_at_once();
+    CHECK(are_idle());
+    end_workers();
+}
+
 TEST(what_fails_is_named_behind_its_task)
 {
     REQUIRE(start_workers());
@@ -329,6 +291,7 @@ TEST(what_fails_is_named_behind_its_task)
     say_rudely("model", "/etc/passwd", "model '/etc/passwd' is no name");
     say_rudely("checkpoint", "/etc/x", "'/etc/x' lies outside of");
     say_rudely("launcher", "none", "option '--launcher' says nothing to standing workers");
+    say_rudely("cluster", "cluster.json", "option '--cluster' says nothing to standing workers");
     say_rudely("no-option", "", "a job with an option 'no-option', which is none");
     check_script(TRAIN "--model mlp --steps 1 --checkpoint /etc/tutti", 2, "",
                  "option '--checkpoint': '/etc/tutti' lies outside of '/tmp/tutti_worker_");
@@ -391,6 +354,28 @@ TEST(no_option_of_train_leads_out_of_the_folder)
     CHECK_INT(check_option("all-reduce", "./own.so", "/tmp", NULL), -TUTTI_EINVAL);
 }
 
+/* A name of --emulate is a file's where there is such a file. */
+TEST(a_machine_in_a_file_is_a_file)
+{
+    int back = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    REQUIRE(make_folder());
+    REQUIRE(back >= 0 && chdir(folder) == 0);
+    close(open("machine", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    (void)unlink("outside");
+    CHECK_INT(symlink("/etc/hosts", "outside"), 0);
+    CHECK_INT(check_option("emulate", "machine", NULL, NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("emulate", "machine", folder, NULL), 0);
+    CHECK_INT(check_option("emulate", "outside", folder, NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("emulate", "local:facts=machine", NULL, NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("emulate", "local:ranks=2,facts=outside", folder, NULL), -TUTTI_EINVAL);
+    CHECK_INT(check_option("emulate", "local:ranks=2", NULL, NULL), 0);
+    CHECK_INT(check_option("emulate", "dgx-h100", NULL, NULL), 0);
+    CHECK_INT(check_option("emulate", "dgx-h100", folder, NULL), 0);
+    CHECK_INT(fchdir(back), 0);
+    close(back);
+}
+
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static void replace_port(char *text, const char *port, uint16_t by)
@@ -415,7 +400,7 @@ TEST(every_command_of_the_page_runs)
     char *page;
     int count = 0;
 
-    REQUIRE(strstr(folder, "XXXXXX") == NULL || mkdtemp(folder) != NULL);
+    REQUIRE(make_folder());
     snprintf(path, sizeof(path), "%s/%s", TUTTI_SOURCE_DIR, README);
     page = test_read_file(path, NULL);
     REQUIRE(page != NULL);
@@ -432,6 +417,5 @@ TEST(every_command_of_the_page_runs)
         replace_port(lines, ports[i], test_free_port(test_seed + 60 + i));
     CHECK(count >= 14);
     check_script(lines, 0, "78498 primes below 1000000", "");
-    snprintf(path, sizeof(path), "rm -rf '%s'", folder);
-    CHECK_INT(system(path), 0);
+    remove_folder();
 }

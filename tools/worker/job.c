@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,16 @@ static int reply_u32(struct tutti_cluster_reply *reply, uint32_t value, struct t
     return tutti_cluster_reply(reply, room, sizeof(room), err);
 }
 
+/* A driver may ask for the end before the training listens for that, which then finds it. */
+static void hold_term(bool held)
+{
+    sigset_t term;
+
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    (void)sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &term, NULL);
+}
+
 /* ---- a port ---------------------------------------------------------------------------------- */
 
 /* A port that is free, and stays so for this training: a socket is bound to it that never listens,
@@ -45,6 +56,7 @@ static int prepare(void *context, const void *input, uint64_t bytes,
 
     (void)input;
     (void)bytes;
+    hold_term(true);
     if (place->port_fd < 0)
         place->port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (place->port_fd < 0 ||
@@ -83,6 +95,9 @@ static int make_line(const struct tutti_job_text *job, struct line *ret, struct 
     for (uint32_t i = 0; i < job->word_count; i++) {
         const struct tutti_option *option = find_option(job->words[i]);
 
+        if (option != NULL && strcmp(option->name, "cluster") == 0) /* would drive by itself */
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--cluster' says nothing to standing workers");
         if (option == NULL)
             return tutti_fail(err, TUTTI_EINVAL, "a job with an option '%.60s', which is none",
                               job->words[i]);
@@ -131,13 +146,17 @@ static int put_model(const char *text, struct line *line, struct tutti_err *err)
     return 0;
 }
 
+static bool says(const struct line *line, const char *option)
+{
+    for (int i = 0; i < line->count; i++)
+        if (strcmp(line->words[i], option) == 0)
+            return true;
+    return false;
+}
+
 static void put_launch(struct line *line)
 {
-    bool says = false;
-
-    for (int i = 0; i < line->count; i++)
-        says = says || strcmp(line->words[i], "--backend") == 0;
-    if (!says) {
+    if (!says(line, "--backend")) {
         put(line, "--backend");
         put(line, "tcp");
     }
@@ -185,8 +204,10 @@ static int train(void *context, const void *input, uint64_t bytes,
         status = tutti_fail(err, TUTTI_EIO, "cannot go to '%s': %s", place->dir, strerror(errno));
     if (status == 0 && setenv("TF_CONFIG", job.tf_config, 1) != 0)
         status = tutti_nomem(err);
-    if (status == 0)
+    if (status == 0) {
+        hold_term(says(line, "--checkpoint")); /* without, it ends the process */
         status = call(line, reply, err);
+    }
     free(line);
     return status;
 }

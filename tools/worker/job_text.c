@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/frames.h"
 #include "runtime/status.h"
@@ -161,6 +162,19 @@ static int check_data(const char *text, const char *dir, struct tutti_err *err)
     return colon == NULL ? 0 : check_path("data", colon + 1, dir, err);
 }
 
+/* A preset, or else a file, also one of facts ("local:facts=FILE"). */
+static int check_machine(const char *spec, const char *dir, struct tutti_err *err)
+{
+    const char *facts = strstr(spec, "facts=");
+    char path[PATH_MAX];
+
+    if (facts != NULL) {
+        (void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(facts + 6, ","), facts + 6);
+        return check_path("emulate", path, dir, err);
+    }
+    return dir != NULL || access(spec, F_OK) == 0 ? check_path("emulate", spec, dir, err) : 0;
+}
+
 static int check_value(const char *name, const char *text, const char *dir, struct tutti_err *err)
 {
     /* Files that it would read or write. */
@@ -186,6 +200,8 @@ static int check_value(const char *name, const char *text, const char *dir, stru
         (strchr(text, '/') != NULL || strstr(text, ".so") != NULL))
         return tutti_fail(err, TUTTI_EINVAL, "option '--%s': '%s' is a file (names alone)", name,
                           text);
+    if (strcmp(name, "emulate") == 0)
+        return check_machine(text, dir, err);
     if (strcmp(name, "backend") == 0 && strcmp(text, "tcp") != 0)
         return tutti_fail(err, TUTTI_EINVAL, "option '-B': '%s' with standing workers (tcp)", text);
     return 0;
