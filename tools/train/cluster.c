@@ -144,10 +144,11 @@ static int open_workers(struct driver *d, struct tutti_err *err)
 }
 
 /* An answer that comes at once. */
-static int hear_port(struct driver *d, struct task *task, struct tutti_err *err)
+static int hear_port(const struct driver *d, struct task *task, struct tutti_err *err)
 {
     struct tutti_cluster_link_event event;
     struct tutti_frames_reader reader;
+    char time[TUTTI_UNIT_TEXT_BYTES];
     uint32_t port;
     int status = tutti_cluster_link_next(task->link, d->deadline_ps, &event, err);
 
@@ -158,6 +159,10 @@ static int hear_port(struct driver *d, struct task *task, struct tutti_err *err)
                           event.data);
     reader = (struct tutti_frames_reader){.data = (const uint8_t *)event.data,
                                           .bytes = (size_t)event.bytes};
+    if (event.kind == TUTTI_CLUSTER_LINK_NOTHING)
+        return tutti_fail(err, TUTTI_ETIME, "%s has not answered within %s (--deadline)",
+                          tutti_cluster_link_name(task->link),
+                          tutti_print_time(d->deadline_ps, time));
     port = event.kind == TUTTI_CLUSTER_LINK_DONE ? tutti_frames_get_u32(&reader) : 0;
     if (port == 0 || port > UINT16_MAX)
         return tutti_fail(err, TUTTI_EIO, "%s names no port", tutti_cluster_link_name(task->link));
@@ -237,16 +242,26 @@ static void pass_line(const struct driver *d, uint32_t index, bool is_note, cons
     }
 }
 
+/* Of a training that was told to stop, and has saved (--stop-code). */
+static bool has_saved(int code)
+{
+    return code > 2 && code != 77;
+}
+
 static void end_task(struct driver *d, struct task *task, int code, const char *why)
 {
+    bool first = d->code == 0 || (has_saved(d->code) && code != 0 && !task->waits);
+
     task->done = true;
     d->open_count -= !task->waits;
-    if (why != NULL && d->code == 0)
+    if (why != NULL && first)
         d->failed = tutti_fail(&d->why, TUTTI_EIO, "%s", why) < 0;
     else if (why != NULL) /* not the first to end, but perhaps why the first did */
         fprintf(d->sink->notes, "tutti train: %s\n", why);
-    if (d->code == 0)
+    if (first)
         d->code = code;
+    if (has_saved(code)) /* so the others are saving */
+        d->grace_ms = d->deadline_ps / TUTTI_PS_PER_MS;
     /* The others are about to say so as well, or have nothing to do any more. */
     if (d->end_ms == 0 && (code != 0 || d->open_count == 0))
         d->end_ms = now_ms() + d->grace_ms;
@@ -285,8 +300,8 @@ static int take(struct driver *d, uint32_t index, struct tutti_err *err)
     return status;
 }
 
-/* With checkpoints SIGTERM is passed on, and all save the step at which they stop; without, it ends
- * this command, and so the training. */
+/* With checkpoints SIGTERM is passed on, and all save the step at which they stop; without, or
+ * while workers are still looked for, it ends this command, and so the training. */
 static void watch_signals(const struct tutti_args *args, struct driver *d)
 {
     sigset_t term;
@@ -353,6 +368,11 @@ static int end(const struct driver *d, struct tutti_sink *sink, struct tutti_err
             *err = d->why;
         return d->code == 2 ? -TUTTI_EINVAL : -TUTTI_EIO;
     }
+    if (d->open_count > 0 && (d->code == 0 || has_saved(d->code)))
+        return tutti_fail(err, TUTTI_ETIME,
+                          "%u task%s had not ended, and perhaps not saved, when time ran out "
+                          "(--deadline); what was saved before stays",
+                          d->open_count, d->open_count == 1 ? "" : "s");
     if (d->code != 0 && err != NULL)
         err->text[0] = '\0';
     if (d->code == 0 || d->code == 1)
@@ -373,11 +393,11 @@ int tutti_train_cluster(const struct tutti_args *args, struct tutti_sink *sink,
     int status = read_all(args, &d, err);
 
     if (status == 0)
-        watch_signals(args, &d);
-    if (status == 0)
         status = open_workers(&d, err);
     if (status == 0)
         status = prepare(&d, err);
+    if (status == 0)
+        watch_signals(args, &d);
     if (status == 0)
         status = start(&d, err);
     if (status == 0)
