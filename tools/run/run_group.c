@@ -2,6 +2,7 @@
 #include "tools/run/run_group.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include "runtime/random.h"
 #include "runtime/tcp.h"
 #include "tools/run/facts.h"
+
+enum { PAUSE_MS = 100 };
 
 bool tutti_run_joins(const struct tutti_args *args, const struct tutti_backend_kind *kind)
 {
@@ -303,7 +306,7 @@ static tutti_ps now_ps(void)
 }
 
 /* Where one is lost while they meet, those that are left come again, as long as the deadline allows
- * that. */
+ * that. What fails at once would fail thousands of times a second. */
 static int gather(const struct tutti_args *args, struct tutti_run_command *run,
                   struct tutti_run_group *with, struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -318,6 +321,7 @@ static int gather(const struct tutti_args *args, struct tutti_run_command *run,
             (status != -TUTTI_EIO && status != -TUTTI_ETIME))
             break;
         leave(with, status, err);
+        (void)poll(NULL, 0, PAUSE_MS);
     } while (now_ps() < end_ps);
     return status;
 }
