@@ -43,6 +43,18 @@ static void end_generation(struct tutti_lead *l)
     l->generation++;
 }
 
+/* While the last checkpoint is written none is let in again, and may be lost all the same. */
+static void lost_in_training(struct tutti_lead *l, uint32_t worker)
+{
+    const struct tutti_coord_member *m =
+        l->training != NULL ? tutti_coordinator_member(l->training, worker) : NULL;
+
+    if (m != NULL && m->state != TUTTI_MEMBER_ABSENT)
+        tutti_lead_train(l, &(struct tutti_coord_event){.kind = TUTTI_EVENT_LOST,
+                                                        .member = worker,
+                                                        .incarnation = m->incarnation});
+}
+
 /* Without the chief nothing goes on, and what was done since the last checkpoint is lost; without
  * another worker the rest does. */
 void tutti_lead_trainer_lost(struct tutti_lead *l, uint32_t trainer)
@@ -51,19 +63,16 @@ void tutti_lead_trainer_lost(struct tutti_lead *l, uint32_t trainer)
         return;
     if (trainer == LEAD_CHIEF)
         end_generation(l);
-    else if (l->training != NULL)
-        tutti_lead_train(
-            l, &(struct tutti_coord_event){
-                   .kind = TUTTI_EVENT_LOST,
-                   .member = lead_worker_of(l, trainer),
-                   .incarnation = tutti_coordinator_member(l->training, lead_worker_of(l, trainer))
-                                      ->incarnation});
+    else
+        lost_in_training(l, lead_worker_of(l, trainer));
     lost(l, trainer);
 }
 
 void tutti_lead_server_joined(struct tutti_lead *l, uint32_t server)
 {
     assert(server < l->params.server_count);
+    if (l->over) /* nothing is set up any more */
+        return;
     tutti_lead_server_lost(l, server);
     joined(l, l->trainer_count + server);
 }
@@ -121,20 +130,23 @@ void tutti_lead_set_up(struct tutti_lead *l, uint32_t trainer, const struct tutt
     const struct tutti_coord_member *chief = tutti_coordinator_member(l->supervisor, LEAD_CHIEF);
 
     l->moved_s = l->now_s;
-    if (trainer != LEAD_CHIEF || head->generation != l->generation || l->training != NULL ||
-        chief->state != TUTTI_MEMBER_WORKING || head->episode != chief->episode) {
+    if (l->over || trainer != LEAD_CHIEF || head->generation != l->generation ||
+        l->training != NULL || chief->state != TUTTI_MEMBER_WORKING ||
+        head->episode != chief->episode) {
         l->result.dropped_late++;
         return;
     }
-    l->step = l->saved_steps = head->step;
+    l->step = l->saved_steps = l->set_up_step = head->step;
+    if (l->stopping) { /* all is as it was saved */
+        tutti_lead_stop(l);
+        return;
+    }
     if (tutti_lead_begin_training(l, &l->failure) < 0) {
         l->failed = true;
         return;
     }
     tutti_lead_tell_supervisor(l, TUTTI_EVENT_DONE, LEAD_CHIEF, 0);
-    if (l->stopping)
-        tutti_lead_stop(l);
-    else if (l->step > 0) /* of a checkpoint that this server has not seen written */
+    if (l->step > 0) /* of a checkpoint that this server has not seen written */
         tutti_lead_tell_supervisor(l, TUTTI_EVENT_PROGRESS, LEAD_CHIEF, l->step);
 }
 
@@ -148,7 +160,7 @@ void tutti_lead_saved(struct tutti_lead *l, uint32_t trainer, const struct tutti
         .number = head->step};
 
     l->moved_s = l->now_s;
-    if (head->generation != l->generation) {
+    if (l->over || head->generation != l->generation) {
         l->result.dropped_late++;
         return;
     }
@@ -180,6 +192,10 @@ void tutti_lead_stop(struct tutti_lead *l)
         if (tutti_coordinator_saved(l->supervisor) < l->step)
             return; /* again, once it is */
     }
+    if (!l->halted) /* what was done since is lost */
+        l->step = tutti_coordinator_saved(l->supervisor) > l->set_up_step
+                      ? tutti_coordinator_saved(l->supervisor)
+                      : l->set_up_step;
     l->stopped = l->step < l->params.steps;
     head.step = l->step;
     for (uint32_t t = 0; t < l->trainer_count; t++)

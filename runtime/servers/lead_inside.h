@@ -16,6 +16,7 @@ struct tutti_lead {
     uint64_t generation;
     uint64_t sequence;
     uint64_t step;        /* the global one */
+    uint64_t set_up_step; /* from which this generation went on */
     uint64_t saved_steps; /* at the last time that a save was due by them */
     double begun_s;
     double now_s;
