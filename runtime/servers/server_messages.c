@@ -322,6 +322,11 @@ static int take_weights(struct tutti_server *s, struct tutti_seat *seat,
 
     if (status == 0 && seat->member != 0)
         status = tutti_fail(err, TUTTI_EINVAL, "weights of who is not the chief");
+    if (status == 0 && (head->step > INT64_MAX || head->number > INT64_MAX)) /* updates count on */
+        status =
+            tutti_fail(err, TUTTI_EINVAL,
+                       "weights of step '%" PRIu64 "' and update '%" PRIu64 "' (at most 2^63 - 1)",
+                       head->step, head->number);
     if (status < 0)
         return status;
     if (head->generation >= s->store->generation)
