@@ -23,6 +23,8 @@ struct tutti_tf_tasks;
      .type = TUTTI_OPTION_TEXT,                                                                    \
      .value = "N|ps=N,worker=M",                                                                   \
      .help = "-B tcp: start N processes on this host, and end all of them if one fails; "          \
+             "servers and workers there have no secret unless TUTTI_SECRET is set, for a MAC of "  \
+             "every byte costs more than small models; "                                           \
              "simulated: tasks of parameter-server (if not given: a server and a worker a host; "  \
              "on a single host a worker a device)"},                                               \
         {.name = "tf-config",                                                                      \
