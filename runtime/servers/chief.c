@@ -306,6 +306,17 @@ int tutti_chief_save(struct tutti_server_trainer *t, struct tutti_err *err)
     return status < 0 ? status : write_behind(t, err);
 }
 
+/* Writing may take longer than the deadline, and at the end nothing else goes on. */
+static int say_alive(struct tutti_server_trainer *t, double now_s, struct tutti_err *err)
+{
+    const struct tutti_server_head head = {.step = 0};
+
+    if (now_s < t->alive_s + tutti_server_alive_every_s(&t->params))
+        return 0;
+    t->alive_s = now_s;
+    return tutti_trainer_tell(t, 0, TUTTI_MESSAGE_ALIVE, &head, NULL, 0, NULL, 0, err);
+}
+
 /* What is being written. */
 static int look_at_saver(struct tutti_server_trainer *t, struct tutti_err *err)
 {
@@ -335,6 +346,8 @@ int tutti_chief_look(struct tutti_server_trainer *t, int wanted, struct tutti_er
                         (now_s - t->asked_s) * 1e12 > (double)t->params.save_ps;
     int status = t->saving->in_flight ? look_at_saver(t, err) : 0;
 
+    if (status == 0 && t->saving->in_flight)
+        status = say_alive(t, now_s, err);
     if (status < 0 || (!is_due && (wanted & TUTTI_SERVERS_SAVE_NOW) == 0))
         return status;
     t->asked_s = now_s;

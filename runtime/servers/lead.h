@@ -33,10 +33,13 @@ static inline uint32_t lead_trainer_count(const struct tutti_servers_params *p)
 /* Connections come and go; who comes twice is lost first. `saved_step` is the chief's. */
 void tutti_lead_trainer_joined(struct tutti_lead *lead, uint32_t trainer);
 void tutti_lead_trainer_lost(struct tutti_lead *lead, uint32_t trainer);
-void tutti_lead_server_joined(struct tutti_lead *lead, uint32_t server);
+/* `generation` is of the weights that it has; the lead's next one is above it. */
+void tutti_lead_server_joined(struct tutti_lead *lead, uint32_t server, uint64_t generation);
 void tutti_lead_server_lost(struct tutti_lead *lead, uint32_t server);
 
-/* What those that train say. `report` stays with the gradient. */
+/* What those that train say. `report` stays with the gradient. The chief is alive while a
+ * checkpoint is written, and nothing else goes on perhaps. */
+void tutti_lead_trainer_alive(struct tutti_lead *lead, uint32_t trainer);
 void tutti_lead_pulled(struct tutti_lead *lead, uint32_t trainer,
                        const struct tutti_server_head *head);
 void tutti_lead_done(struct tutti_lead *lead, uint32_t trainer,
@@ -52,7 +55,8 @@ void tutti_lead_stop(struct tutti_lead *lead);
 
 /* What time it is: before events that are to bear it. */
 void tutti_lead_set_now(struct tutti_lead *lead, double now_s);
-/* 0; or who has not come, was lost, or has been silent for longer than the deadline. */
+/* 0; or who has not come, was lost, or has been silent for longer than the deadline (a chief that
+ * sets up, whose checkpoint may be long: ten of them). */
 int tutti_lead_check(struct tutti_lead *lead, double now_s, struct tutti_err *err);
 
 bool tutti_lead_is_over(const struct tutti_lead *lead);

@@ -68,12 +68,16 @@ void tutti_lead_trainer_lost(struct tutti_lead *l, uint32_t trainer)
     lost(l, trainer);
 }
 
-void tutti_lead_server_joined(struct tutti_lead *l, uint32_t server)
+/* A clock that was set back while server 0 was started anew must not make its generations older
+ * than what another server has kept. */
+void tutti_lead_server_joined(struct tutti_lead *l, uint32_t server, uint64_t generation)
 {
     assert(server < l->params.server_count);
     if (l->over) /* nothing is set up any more */
         return;
     tutti_lead_server_lost(l, server);
+    if (generation > l->generation)
+        l->generation = generation; /* one more at each setting up */
     joined(l, l->trainer_count + server);
 }
 
@@ -104,6 +108,12 @@ static struct tutti_coord_event event_of(const struct tutti_lead *l, uint32_t tr
                                       .member = lead_worker_of(l, trainer),
                                       .incarnation = head->incarnation,
                                       .episode = head->episode};
+}
+
+void tutti_lead_trainer_alive(struct tutti_lead *l, uint32_t trainer)
+{
+    if (trainer == LEAD_CHIEF)
+        l->moved_s = l->now_s;
 }
 
 void tutti_lead_pulled(struct tutti_lead *l, uint32_t trainer, const struct tutti_server_head *head)

@@ -136,6 +136,7 @@ size_t tutti_server_hello_put(const struct tutti_server_hello *hello,
     tutti_frames_put_bytes(&w, &mark, sizeof(mark)); /* as this machine has it */
     tutti_frames_put_u32(&w, hello->role);
     tutti_frames_put_u32(&w, hello->index);
+    tutti_frames_put_u64(&w, hello->generation);
     tutti_frames_put_text(&w, hello->model);
     tutti_frames_put_text(&w, hello->training);
     assert(!w.full);
@@ -153,6 +154,7 @@ int tutti_server_hello_get(const void *bytes, size_t byte_count, struct tutti_se
         memcpy(&mark, at, sizeof(mark));
     ret->role = tutti_frames_get_u32(&r);
     ret->index = tutti_frames_get_u32(&r);
+    ret->generation = tutti_frames_get_u64(&r);
     ret->model = tutti_frames_get_text(&r);
     ret->training = tutti_frames_get_text(&r);
     if (!tutti_frames_get_all(&r))
@@ -163,6 +165,15 @@ int tutti_server_hello_get(const void *bytes, size_t byte_count, struct tutti_se
     if (mark != BYTE_ORDER_MARK)
         return tutti_fail(err, TUTTI_EINVAL, "its machine has another byte order");
     return 0;
+}
+
+int tutti_server_failure_get(const void *bytes, size_t byte_count, struct tutti_err *err)
+{
+    const size_t text_bytes = byte_count - TUTTI_SERVER_HEAD_BYTES;
+
+    assert(byte_count >= TUTTI_SERVER_HEAD_BYTES);
+    return tutti_fail(err, TUTTI_EIO, "%.*s", (int)(text_bytes < 1000 ? text_bytes : 1000),
+                      (const char *)bytes + TUTTI_SERVER_HEAD_BYTES);
 }
 
 /* ---- what came of it ------------------------------------------------------------------------- */

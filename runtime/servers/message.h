@@ -84,7 +84,8 @@ void tutti_server_report_get(const uint8_t bytes[TUTTI_SERVER_REPORT_BYTES],
 struct tutti_server_hello {
     uint32_t role; /* enum tutti_servers_role */
     uint32_t index;
-    const char *model; /* zero-terminated, in the message */
+    uint64_t generation; /* a server's: of the weights that it has */
+    const char *model;   /* zero-terminated, in the message */
     const char *training;
 };
 
@@ -96,6 +97,9 @@ size_t tutti_server_hello_put(const struct tutti_server_hello *hello,
 /* -TUTTI_EINVAL: it is none, or of a machine with another byte order. */
 int tutti_server_hello_get(const void *bytes, size_t byte_count, struct tutti_server_hello *ret,
                            struct tutti_err *err);
+
+/* FAIL's text, of a message whose head has been read: always -TUTTI_EIO. */
+int tutti_server_failure_get(const void *bytes, size_t byte_count, struct tutti_err *err);
 
 enum { TUTTI_SERVER_TOLD_BYTES = 80 };
 

@@ -13,8 +13,6 @@
 
 enum { LOOK_MS = 100, SEATS_BESIDE = 16 };
 
-static const double ALIVE_S = 0.5; /* between signs of life, and never more than a third of: */
-
 /* How long those that have finished are waited for to close. */
 static const double LINGER_S = 5;
 
@@ -29,6 +27,13 @@ double tutti_server_now_s(void)
 static double deadline_s(const struct tutti_server *s)
 {
     return (double)s->params.deadline_ps / (double)TUTTI_PS_PER_S;
+}
+
+double tutti_server_alive_every_s(const struct tutti_servers_params *p)
+{
+    const double third_s = (double)p->deadline_ps / (double)TUTTI_PS_PER_S / 3;
+
+    return third_s < 0.5 ? third_s : 0.5;
 }
 
 static void note(const struct tutti_server *s, const char *what, const struct tutti_err *err)
@@ -66,13 +71,32 @@ static void lose(struct tutti_server *s, const struct tutti_seat *seat)
         tutti_lead_trainer_lost(s->lead, seat->member);
 }
 
-/* Those whose connection has ended go; what follows of it for others may end more of them. */
+/* Its connection has ended, or it keeps a seat without saying who it is. One that trains says so
+ * once it has found all servers, and may take as long, unless others find no seat. */
+static bool is_to_go(const struct tutti_server *s, const struct tutti_seat *seat, double now_s)
+{
+    const double grace_s = deadline_s(s) * (s->seat_count < s->seat_room ? 2 : 1.0 / 3);
+    char line[TUTTI_FRAMES_NAME_BYTES + 64];
+
+    if (seat->frames == NULL || tutti_frames_ended(seat->frames))
+        return true;
+    if (seat->is_known || now_s < seat->came_s + grace_s)
+        return false;
+    (void)snprintf(line, sizeof(line), "%s does not say who it is",
+                   tutti_frames_name(seat->frames));
+    note(s, line, NULL);
+    return true;
+}
+
+/* Those that are gone, or to go; what follows of it for others may end more of them. */
 static void clear_seats(struct tutti_server *s)
 {
+    const double now_s = tutti_server_now_s();
+
     for (uint32_t i = 0; i < s->seat_count;) {
         struct tutti_seat gone = s->seats[i];
 
-        if (gone.frames != NULL && !tutti_frames_ended(gone.frames)) {
+        if (!is_to_go(s, &gone, now_s)) {
             i++;
             continue;
         }
@@ -90,7 +114,8 @@ static int accept_all(struct tutti_server *s, struct tutti_err *err)
 
         if (status < 0 || frames == NULL)
             return status;
-        s->seats[s->seat_count++] = (struct tutti_seat){.frames = frames};
+        s->seats[s->seat_count++] =
+            (struct tutti_seat){.frames = frames, .came_s = tutti_server_now_s()};
     }
     return 0;
 }
@@ -130,6 +155,7 @@ static int hello(struct tutti_server *s, struct tutti_err *err)
 {
     const struct tutti_server_hello hello = {.role = TUTTI_SERVERS_SERVER,
                                              .index = s->params.index,
+                                             .generation = s->store->generation,
                                              .model = s->model_text,
                                              .training = s->training_text};
     uint8_t body[TUTTI_SERVER_HELLO_BYTES];
@@ -139,7 +165,18 @@ static int hello(struct tutti_server *s, struct tutti_err *err)
     return tutti_frames_send(s->link, TUTTI_MESSAGE_HELLO, &part, 1, err);
 }
 
-/* Again, where it was lost: it may have been started anew. */
+static void send_stop(struct tutti_server *s)
+{
+    const struct tutti_server_head head = {.step = 0};
+    uint8_t packed[TUTTI_SERVER_HEAD_BYTES];
+    const struct tutti_frames_part part = {packed, sizeof(packed)};
+
+    tutti_server_head_put(&head, packed);
+    if (s->link != NULL)
+        (void)tutti_frames_send(s->link, TUTTI_MESSAGE_STOP, &part, 1, NULL);
+}
+
+/* Again, where it was lost: it may have been started anew, and does not know what it was told. */
 static int open_link(struct tutti_server *s, struct tutti_err *err)
 {
     int status = tutti_frames_connect(&s->opts, s->params.servers[0], s->params.deadline_ps,
@@ -149,6 +186,8 @@ static int open_link(struct tutti_server *s, struct tutti_err *err)
     s->store->sequence = 0; /* of a server 0 that counts anew */
     if (status == 0 && hello(s, err) == -TUTTI_EINVAL)
         return -TUTTI_EINVAL;
+    if (status == 0 && s->stop_asked)
+        send_stop(s);
     return status; /* one that is lost just now is seen by who reads, and tried again */
 }
 
@@ -170,8 +209,7 @@ static int take_link(struct tutti_server *s, const struct tutti_frames_got *got,
         s->over_s = tutti_server_now_s();
         return 0;
     case TUTTI_MESSAGE_FAIL:
-        return tutti_fail(err, TUTTI_EIO, "%.*s", 1000,
-                          (const char *)got->data + TUTTI_SERVER_HEAD_BYTES);
+        return tutti_server_failure_get(got->data, got->bytes, err);
     default:
         return 0;
     }
@@ -181,7 +219,7 @@ static int read_link(struct tutti_server *s, struct tutti_err *err)
 {
     int status = 0;
 
-    while (status == 0 && s->link != NULL && !s->over && tutti_frames_ready(s->link)) {
+    while (status == 0 && s->link != NULL && tutti_frames_ready(s->link)) {
         struct tutti_frames_got got;
 
         status = tutti_frames_receive(s->link, 0, &got, err);
@@ -190,10 +228,11 @@ static int read_link(struct tutti_server *s, struct tutti_err *err)
         if (status == 0)
             status = take_link(s, &got, err);
         else { /* tried again for as long as the deadline says */
-            note(s, "", err);
+            if (!s->over)
+                note(s, "", err);
             tutti_frames_close(s->link);
             s->link = NULL;
-            status = open_link(s, err);
+            status = s->over ? 0 : open_link(s, err);
         }
     }
     if (status == 0 && !s->over && s->link != NULL &&
@@ -210,9 +249,8 @@ static int read_link(struct tutti_server *s, struct tutti_err *err)
 static void say_alive(struct tutti_server *s, double now_s)
 {
     const struct tutti_server_head head = {.step = 0};
-    const double every_s = deadline_s(s) / 3 < ALIVE_S ? deadline_s(s) / 3 : ALIVE_S;
 
-    if (now_s < s->alive_s + every_s)
+    if (now_s < s->alive_s + tutti_server_alive_every_s(&s->params))
         return;
     s->alive_s = now_s;
     for (uint32_t i = 0; i < s->seat_count; i++)
@@ -225,12 +263,13 @@ static void tell_all(struct tutti_server *s, enum tutti_server_message message, 
     const struct tutti_server_head head = {.number = s->stopped};
 
     for (uint32_t i = 0; i < s->seat_count; i++)
-        if (s->seats[i].is_known &&
-            (message == TUTTI_MESSAGE_FAIL || s->seats[i].role == TUTTI_SERVERS_SERVER))
+        if (message == TUTTI_MESSAGE_FAIL ||
+            (s->seats[i].is_known && s->seats[i].role == TUTTI_SERVERS_SERVER))
             tutti_server_send(&s->seats[i], message, &head, text, strlen(text) + (*text != 0));
 }
 
-/* Sleeps until something comes. What came during a send does not show in a file. */
+/* Sleeps until something comes, or somebody whom there is a seat for. What came during a send does
+ * not show in a file. */
 static void wait_once(struct tutti_server *s, struct pollfd *polled)
 {
     uint32_t count = 0;
@@ -241,8 +280,9 @@ static void wait_once(struct tutti_server *s, struct pollfd *polled)
         polled[count++] =
             (struct pollfd){.fd = tutti_frames_fd(s->seats[i].frames), .events = POLLIN};
     }
-    polled[count++] =
-        (struct pollfd){.fd = tutti_frames_listener_fd(s->listener), .events = POLLIN};
+    if (s->seat_count < s->seat_room)
+        polled[count++] =
+            (struct pollfd){.fd = tutti_frames_listener_fd(s->listener), .events = POLLIN};
     if (s->link != NULL) {
         is_ready = is_ready || tutti_frames_ready(s->link);
         polled[count++] = (struct pollfd){.fd = tutti_frames_fd(s->link), .events = POLLIN};
@@ -273,35 +313,40 @@ static int lead_once(struct tutti_server *s, struct tutti_err *err)
     return status;
 }
 
-/* All is over and everybody knows. Who is slow to start may come after the end: then it is told so,
- * and for no longer than the deadline. */
+static bool has_trainers(const struct tutti_server *s)
+{
+    for (uint32_t i = 0; i < s->seat_count; i++)
+        if (s->seats[i].is_known && s->seats[i].role != TUTTI_SERVERS_SERVER)
+            return true;
+    return false;
+}
+
+/* All is over and everybody knows. Who is slow to start, or to come again, may come after the end:
+ * then server 0 tells it so, and for no longer than the deadline. Whoever comes goes to all
+ * servers, so the others stay for as long as server 0 does. */
 static bool is_done(const struct tutti_server *s)
 {
     const double since_s = tutti_server_now_s() - s->over_s;
 
     if (!s->over)
         return false;
+    if (s->lead == NULL)
+        return s->link == NULL || since_s > deadline_s(s) + LINGER_S;
     if (s->seen_count < lead_trainer_count(&s->params))
         return since_s > deadline_s(s);
-    return s->seat_count == 0 || since_s > LINGER_S;
+    return !has_trainers(s) || since_s > LINGER_S;
 }
 
 /* Somebody wants this process to end: then all save, and end. */
 static void look_at_watch(struct tutti_server *s)
 {
-    const struct tutti_server_head head = {.step = 0};
-    uint8_t packed[TUTTI_SERVER_HEAD_BYTES];
-    const struct tutti_frames_part part = {packed, sizeof(packed)};
-
     if (s->params.watch == NULL || s->stop_asked ||
         (s->params.watch(s->params.context) & TUTTI_SERVERS_STOP) == 0)
         return;
     s->stop_asked = true;
     if (s->lead != NULL)
         tutti_lead_stop(s->lead);
-    tutti_server_head_put(&head, packed);
-    if (s->link != NULL)
-        (void)tutti_frames_send(s->link, TUTTI_MESSAGE_STOP, &part, 1, NULL);
+    send_stop(s);
 }
 
 static int serve(struct tutti_server *s, struct tutti_err *err)
@@ -357,7 +402,7 @@ static int open_server(struct tutti_server *s, struct tutti_err *err)
     if (status == 0 && p->index == 0) {
         status = tutti_lead_new(p, &calls, tutti_server_now_s(), &s->lead, err);
         if (status == 0)
-            tutti_lead_server_joined(s->lead, 0);
+            tutti_lead_server_joined(s->lead, 0, 0);
     } else if (status == 0)
         status = open_link(s, err);
     return status;

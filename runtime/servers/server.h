@@ -10,6 +10,7 @@
 /* A connection that has come. */
 struct tutti_seat {
     struct tutti_frames *frames;
+    double came_s;
     bool is_known;   /* has said who it is: */
     uint32_t role;   /* enum tutti_servers_role; CHIEF and WORKER train */
     uint32_t member; /* number of those that train, or of servers */
@@ -51,6 +52,8 @@ struct tutti_server {
 };
 
 double tutti_server_now_s(void);
+/* Between signs of life: half a second, and never more than a third of the deadline. */
+double tutti_server_alive_every_s(const struct tutti_servers_params *params);
 
 /* What all must have alike, for people and to be compared. */
 void tutti_servers_describe(const struct tutti_servers_params *params,

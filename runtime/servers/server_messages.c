@@ -73,14 +73,22 @@ void tutti_server_answer_waiting(struct tutti_server *s)
             answer(s, &s->seats[i]);
 }
 
-static void ask(struct tutti_server *s, struct tutti_seat *seat, enum tutti_server_message what,
-                const struct tutti_server_head *head)
+/* Server 0 has carried out all that it has decided, so nobody waits there: an answer amid its own
+ * verdicts would be an event amid another one. */
+static int ask(struct tutti_server *s, struct tutti_seat *seat, enum tutti_server_message what,
+               const struct tutti_server_head *head, struct tutti_err *err)
 {
+    if (s->lead != NULL && head->generation == s->store->generation &&
+        head->sequence > s->store->sequence)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "it waits for verdict '%" PRIu64 "', and %" PRIu64 " is the last",
+                          head->sequence, s->store->sequence);
     seat->wanted = what;
     seat->want = *head;
     seat->waits = true;
     if (is_due(s, seat))
         answer(s, seat);
+    return 0;
 }
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
@@ -122,7 +130,8 @@ static void lead_send(void *context, uint32_t trainer, enum tutti_server_message
         tutti_server_send(seat, message, head, NULL, 0);
         return;
     }
-    while (trainer == 0 && s->told_count > 0 && !tutti_frames_ended(seat->frames)) {
+    while (trainer == 0 && s->told_count > 0 && seat->frames != NULL &&
+           !tutti_frames_ended(seat->frames)) {
         s->told_waits = false; /* it reads all of them before the end */
         tutti_server_tell_chief(s);
     }
@@ -208,14 +217,20 @@ static bool number_of(const struct tutti_server *s, const struct tutti_server_he
     return true;
 }
 
-/* Whoever was there under that number is gone. */
+/* Whoever was there under that number is gone; or is another process, which must not come again, or
+ * the two would replace each other for ever. */
 static void replace(struct tutti_server *s, const struct tutti_seat *by)
 {
+    static const char why[] =
+        "another process has come as this very task (each task of the cluster once)";
+    const struct tutti_server_head head = {.step = 0};
+
     for (uint32_t i = 0; i < s->seat_count; i++) {
         struct tutti_seat *seat = &s->seats[i];
 
         if (seat != by && seat->is_known && seat->member == by->member &&
             (seat->role == TUTTI_SERVERS_SERVER) == (by->role == TUTTI_SERVERS_SERVER)) {
+            tutti_server_send(seat, TUTTI_MESSAGE_FAIL, &head, why, sizeof(why));
             seat->is_known = seat->waits = false;
             tutti_frames_close(seat->frames);
             seat->frames = NULL;
@@ -255,8 +270,11 @@ static int welcome(struct tutti_server *s, struct tutti_seat *seat,
     tutti_server_send(seat, TUTTI_MESSAGE_WELCOME, &head, NULL, 0);
     if (s->lead == NULL)
         return 0;
+    head.number = s->stopped;
+    if (seat->role == TUTTI_SERVERS_SERVER && s->over) /* it comes late */
+        tutti_server_send(seat, TUTTI_MESSAGE_FINISH, &head, NULL, 0);
     if (seat->role == TUTTI_SERVERS_SERVER)
-        tutti_lead_server_joined(s->lead, seat->member);
+        tutti_lead_server_joined(s->lead, seat->member, hello.generation);
     else
         tutti_lead_trainer_joined(s->lead, seat->member);
     if (seat->role != TUTTI_SERVERS_SERVER && seat->member == 0)
@@ -313,6 +331,19 @@ static int take_gradient(struct tutti_server *s, struct tutti_seat *seat,
     return 0;
 }
 
+/* No lead whose servers have said which generation they have orders that: see lead_events.c. */
+static int refuse_old(struct tutti_server *s, struct tutti_seat *seat,
+                      const struct tutti_server_head *head, struct tutti_err *err)
+{
+    const struct tutti_server_head none = {.step = 0};
+
+    (void)tutti_fail(err, TUTTI_EINVAL,
+                     "weights of generation '%" PRIu64 "' for a server that has those of %" PRIu64,
+                     head->generation, s->store->generation);
+    tutti_server_send(seat, TUTTI_MESSAGE_FAIL, &none, err->text, strlen(err->text) + 1);
+    return -TUTTI_EINVAL;
+}
+
 static int take_weights(struct tutti_server *s, struct tutti_seat *seat,
                         const struct tutti_frames_got *got, const struct tutti_server_head *head,
                         struct tutti_err *err)
@@ -329,8 +360,9 @@ static int take_weights(struct tutti_server *s, struct tutti_seat *seat,
                        head->step, head->number);
     if (status < 0)
         return status;
-    if (head->generation >= s->store->generation)
-        tutti_store_assign(s->store, head, values_at(got->data + TUTTI_SERVER_HEAD_BYTES));
+    if (head->generation < s->store->generation)
+        return refuse_old(s, seat, head, err);
+    tutti_store_assign(s->store, head, values_at(got->data + TUTTI_SERVER_HEAD_BYTES));
     tutti_server_send(seat, TUTTI_MESSAGE_ASSIGNED, head, NULL, 0);
     tutti_server_answer_waiting(s);
     return 0;
@@ -340,14 +372,14 @@ static int take_weights(struct tutti_server *s, struct tutti_seat *seat,
 static void take_failure(struct tutti_server *s, const struct tutti_seat *seat,
                          const struct tutti_frames_got *got)
 {
-    const size_t bytes = got->bytes - TUTTI_SERVER_HEAD_BYTES;
+    struct tutti_err said;
     char name[64];
 
     if (s->failed != 0)
         return;
     tutti_lead_name(&s->params, seat->member, name, sizeof(name));
-    s->failed = tutti_fail(&s->why, TUTTI_EIO, "%s: %.*s", name, (int)(bytes < 900 ? bytes : 900),
-                           (const char *)got->data + TUTTI_SERVER_HEAD_BYTES);
+    (void)tutti_server_failure_get(got->data, got->bytes, &said);
+    s->failed = tutti_fail(&s->why, TUTTI_EIO, "%s: %.900s", name, said.text);
 }
 
 /* Of server 0 alone. */
@@ -389,8 +421,11 @@ int tutti_server_take(struct tutti_server *s, struct tutti_seat *seat,
     status = tutti_server_head_get(got->data, got->bytes, &head, err);
     if (status < 0)
         return status;
-    if (got->type == TUTTI_MESSAGE_ALIVE)
+    if (got->type == TUTTI_MESSAGE_ALIVE) {
+        if (s->lead != NULL && seat->role != TUTTI_SERVERS_SERVER)
+            tutti_lead_trainer_alive(s->lead, seat->member);
         return 0;
+    }
     if (got->type == TUTTI_MESSAGE_STOP && s->lead != NULL) {
         tutti_lead_stop(s->lead);
         return 0;
@@ -400,8 +435,7 @@ int tutti_server_take(struct tutti_server *s, struct tutti_seat *seat,
     switch (got->type) {
     case TUTTI_MESSAGE_PULL:
     case TUTTI_MESSAGE_SNAPSHOT:
-        ask(s, seat, (enum tutti_server_message)got->type, &head);
-        return 0;
+        return ask(s, seat, (enum tutti_server_message)got->type, &head, err);
     case TUTTI_MESSAGE_PUSH:
     case TUTTI_MESSAGE_DONE:
         return take_gradient(s, seat, got, &head, err);

@@ -56,12 +56,16 @@ struct tutti_frames_opts tutti_servers_frames(const struct tutti_servers_params 
     enum { BESIDE = 1 << 20 };
     const uint64_t values = l->elements * (1 + (uint64_t)tutti_update_moments(&p->optimizer));
     const bool has_secret = p->secret != NULL && p->secret[0] != '\0';
+    /* Of a server's send: a worker that does not read must not keep it from all others for as
+     * long as they wait for it. */
+    const tutti_ps deadline_ps =
+        p->role == TUTTI_SERVERS_SERVER ? p->deadline_ps / 3 : p->deadline_ps;
 
     return (struct tutti_frames_opts){.size = sizeof(struct tutti_frames_opts),
                                       .secret = has_secret ? p->secret : NULL,
                                       .secret_bytes = has_secret ? strlen(p->secret) : 0,
                                       .bytes_max = values * sizeof(float) + BESIDE,
-                                      .deadline_ps = p->deadline_ps};
+                                      .deadline_ps = deadline_ps};
 }
 
 /* ---- the door -------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include "runtime/status.h"
 
+static const struct timespec before_again = {.tv_nsec = 50000000};
 static const tutti_ps LOOK_PS = 20 * TUTTI_PS_PER_MS; /* at files, and at who watches */
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -108,11 +109,7 @@ static int note_order(struct tutti_server_trainer *t, const struct tutti_frames_
                                        got->bytes - TUTTI_SERVER_HEAD_BYTES, t->params.worker_count,
                                        t->result, err);
     case TUTTI_MESSAGE_FAIL:
-        t->failed = tutti_fail(err, TUTTI_EIO, "%.*s",
-                               (int)(got->bytes - TUTTI_SERVER_HEAD_BYTES > 1000
-                                         ? 1000
-                                         : got->bytes - TUTTI_SERVER_HEAD_BYTES),
-                               (const char *)got->data + TUTTI_SERVER_HEAD_BYTES);
+        t->failed = tutti_server_failure_get(got->data, got->bytes, err);
         return t->failed;
     case TUTTI_MESSAGE_ALIVE:
         break;
@@ -189,6 +186,7 @@ static void close_links(struct tutti_server_trainer *t)
         t->links[s] = NULL;
     }
     t->start.is_there = t->set_up.is_there = t->save.is_there = t->broken = false;
+    t->stop_said = false; /* a server 0 that is started anew does not know */
 }
 
 static int say_hello(struct tutti_server_trainer *t, uint32_t server, struct tutti_err *err)
@@ -239,8 +237,9 @@ static int attend(struct tutti_server_trainer *t, struct tutti_err *err)
     const int wanted = t->params.watch != NULL ? t->params.watch(t->params.context) : 0;
     int status = t->is_chief ? tutti_chief_look(t, wanted, err) : 0;
 
-    if (status == 0 && (wanted & TUTTI_SERVERS_STOP) != 0 && !t->stop_asked) {
-        t->stop_asked = true;
+    t->stop_asked = t->stop_asked || (wanted & TUTTI_SERVERS_STOP) != 0;
+    if (status == 0 && t->stop_asked && !t->stop_said) {
+        t->stop_said = true;
         status = tutti_trainer_tell(t, 0, TUTTI_MESSAGE_STOP, &head, NULL, 0, NULL, 0, err);
     }
     if (status < 0)
@@ -275,17 +274,26 @@ static void say_lost(const struct tutti_server_trainer *t, const struct tutti_er
         t->params.note(t->params.context, line);
 }
 
-/* A server that is lost before it has answered comes back, or does not until the deadline. */
+static bool has_reached_all(const struct tutti_server_trainer *t)
+{
+    return t->links[t->params.server_count - 1] != NULL;
+}
+
+/* A server that is lost before it has answered comes back, or does not until the deadline, which
+ * one that is not reached has used up. Server 0 may have said why by then. */
 static int meet(struct tutti_server_trainer *t, struct tutti_err *err)
 {
-    const struct timespec pause = {.tv_nsec = 10000000};
     const double due_s =
         tutti_server_now_s() + (double)t->params.deadline_ps / (double)TUTTI_PS_PER_S;
     int status = open_links(t, err);
 
-    while (status < 0 && status != -TUTTI_EINVAL && is_lost(t) && tutti_server_now_s() < due_s) {
+    while (status < 0 && status != -TUTTI_EINVAL && is_lost(t)) {
+        if (t->links[0] != NULL && hear_out(t, 0, err) < 0)
+            return t->failed;
+        if (!has_reached_all(t) || tutti_server_now_s() >= due_s)
+            break;
         close_links(t);
-        (void)nanosleep(&pause, NULL);
+        (void)nanosleep(&before_again, NULL);
         status = open_links(t, err);
     }
     return status;
@@ -305,6 +313,7 @@ static int train(struct tutti_server_trainer *t, struct tutti_err *err)
             break;
         say_lost(t, err);
         close_links(t);
+        (void)nanosleep(&before_again, NULL);
         status = 0;
     }
     if (t->finished)

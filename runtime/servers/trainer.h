@@ -31,6 +31,7 @@ struct tutti_server_trainer {
     int failed;  /* and why: server 0 says so */
     struct tutti_err why;
     double heard_s; /* when server 0 last said something */
+    double alive_s; /* when the chief last said that it is */
     struct tutti_servers_result *result;
     /* What is learnt. */
     void *replica;
@@ -43,6 +44,7 @@ struct tutti_server_trainer {
     struct tutti_server_saving *saving; /* the chief's; NULL: it has no folder */
     double asked_s;                     /* when the chief last asked for a save */
     bool stop_asked;
+    bool stop_said; /* to server 0, by this connection */
 };
 
 /* Sends to a server; its end is seen by who receives. */

@@ -92,7 +92,7 @@ static void open_server(struct world *w)
     if (tutti_lead_new(p, &calls, 0, &s->lead, &err) < 0)
         TEST_FAIL("%s", err.text);
     s->lead->generation = UINT64_C(1) << 40; /* not of the clock: the same for each seed */
-    tutti_lead_server_joined(s->lead, 0);
+    tutti_lead_server_joined(s->lead, 0, 0);
 }
 
 static void close_server(struct world *w)

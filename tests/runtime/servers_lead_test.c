@@ -183,7 +183,9 @@ static void lose_or_bring_server(struct world *w, uint32_t server)
         return;
     w->server_alive[server] = !w->server_alive[server];
     if (w->server_alive[server])
-        tutti_lead_server_joined(w->lead, server);
+        tutti_lead_server_joined(
+            w->lead, server,
+            chance(w, 4) ? tutti_lead_generation(w->lead) + tutti_random_below(&w->random, 5) : 0);
     else
         tutti_lead_server_lost(w->lead, server);
 }
@@ -348,7 +350,7 @@ static void play(uint64_t seed, enum spoil spoil, struct world *w, struct tally 
         return;
     }
     w->server_alive[0] = true;
-    tutti_lead_server_joined(w->lead, 0);
+    tutti_lead_server_joined(w->lead, 0, 0);
     bring_all(w);
     random_events(w);
     if (chance(w, 5))

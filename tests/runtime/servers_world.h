@@ -31,6 +31,7 @@ struct actor {
     int status;
     char text[TUTTI_ERR_TEXT_BYTES];
     char notes[CAST_NOTES_BYTES];
+    atomic_int wanted; /* what its watch is to say next, where play.watches */
     struct tutti_servers_result result;
     uint64_t by_worker[CAST_MAX];
 };
@@ -53,6 +54,8 @@ struct play {
     uint64_t batch;
     /* By worker: a batch takes so much longer, by half to half as much again; 0: not. */
     uint32_t slow_us[CAST_MAX];
+    uint32_t slow_init_us; /* first values take so long */
+    bool watches;
     struct tutti_servers_params params;
     char addresses[CAST_MAX][64];
     const char *servers[CAST_MAX];
@@ -132,6 +135,20 @@ static int cast_input(void *replica, uint64_t step, uint32_t micro_batch, double
     return cast_learner.input(replica, step, micro_batch, scale, err);
 }
 
+static int cast_init(void *replica, uint64_t seed, uint32_t layer, float *const *weights,
+                     struct tutti_err *err)
+{
+    if (layer == 0)
+        cast_pause_us(play.slow_init_us);
+    return cast_learner.init(replica, seed, layer, weights, err);
+}
+
+static int cast_watch(void *context)
+{
+    (void)context;
+    return atomic_exchange(&cast_self->wanted, 0);
+}
+
 static int cast_train(struct actor *self, struct tutti_err *err)
 {
     struct tutti_servers_params params = play.params;
@@ -150,6 +167,7 @@ static int cast_train(struct actor *self, struct tutti_err *err)
         status = tutti_net_learner_new(&data, &cast_learner, &facts, err);
     learner = cast_learner;
     learner.input = cast_input;
+    learner.init = cast_init;
     params.role = self->role;
     params.index = self->index;
     params.model = model;
@@ -158,6 +176,7 @@ static int cast_train(struct actor *self, struct tutti_err *err)
     params.told = cast_told;
     params.weights = cast_weights;
     params.note = cast_note;
+    params.watch = play.watches ? cast_watch : NULL;
     self->result.by_worker = self->by_worker;
     if (status == 0)
         status = tutti_servers_train(&params, &self->result, err);
