@@ -64,6 +64,8 @@ TEST(strategies_come_to_the_weights_of_threads)
                                 .batch = 16,
                                 .steps = 9},
                 BY_CUDA, 1e-4);
+    if (test_is_slow())
+        return;
     compare((struct course){.model = "images",
                             .strategy = "fsdp",
                             .optimizer = "adam",
