@@ -106,9 +106,9 @@ int tutti_lead_check(struct tutti_lead *l, double now_s, struct tutti_err *err)
     l->now_s = now_s;
     if (l->over)
         return 0;
-    if (l->failed) {
+    if (l->failed < 0) {
         *err = l->failure;
-        return -TUTTI_EINVAL;
+        return l->failed;
     }
     for (uint32_t s = 0; s < l->params.server_count && status == 0; s++)
         if (!lead_is_present(l, l->trainer_count + s) && l->lost_s[l->trainer_count + s] < due_s)

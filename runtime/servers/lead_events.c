@@ -151,10 +151,9 @@ void tutti_lead_set_up(struct tutti_lead *l, uint32_t trainer, const struct tutt
         tutti_lead_stop(l);
         return;
     }
-    if (tutti_lead_begin_training(l, &l->failure) < 0) {
-        l->failed = true;
+    l->failed = tutti_lead_begin_training(l, &l->failure);
+    if (l->failed < 0)
         return;
-    }
     tutti_lead_tell_supervisor(l, TUTTI_EVENT_DONE, LEAD_CHIEF, 0);
     if (l->step > 0) /* of a checkpoint that this server has not seen written */
         tutti_lead_tell_supervisor(l, TUTTI_EVENT_PROGRESS, LEAD_CHIEF, l->step);

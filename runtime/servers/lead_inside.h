@@ -27,7 +27,7 @@ struct tutti_lead {
     bool stopped;
     bool over;
     bool acting; /* on an event of the supervisor */
-    bool failed; /* why: */
+    int failed;  /* 0, or a status, and why: */
     struct tutti_err failure;
     struct tutti_server_report *reports; /* [worker] of its last gradient */
     struct tutti_servers_told told;      /* synchronous: of the step that is being made */
