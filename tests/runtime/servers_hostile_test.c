@@ -320,6 +320,8 @@ static void decode(struct world *w, const uint8_t *bytes, size_t count)
         CHECK(err.text[0] != '\0');
     CHECK((tutti_server_result_get(at, count, w->params.worker_count, &result, &err) == 0) ==
           (count == tutti_server_result_bytes(w->params.worker_count)));
+    if (count >= TUTTI_SERVER_HEAD_BYTES)
+        CHECK_INT(tutti_server_failure_get(at, count, &err), -TUTTI_EIO);
 }
 
 static void check_server(const struct world *w)
