@@ -81,7 +81,7 @@ struct tutti_group_tcp {
     tutti_ps stall_ps;
     void (*log)(void *data, const char *line);
     void *log_data;
-    bool again; /* who comes from the group before this one is no stranger */
+    bool again;                     /* who comes from the group before this one is no stranger */
     struct tutti_address root;      /* process 0, as this one reaches it (index > 0) */
     tutti_ps farewell_ps;           /* at the end, to send what is left */
     char why[TUTTI_ERR_TEXT_BYTES]; /* how this incarnation came to be */

@@ -257,7 +257,7 @@ static void stop_by(enum tutti_servers_role role)
     atomic_store(&by->wanted, TUTTI_SERVERS_STOP);
     for (uint32_t i = 0; i < 500 && atomic_load(&by->wanted) != 0; i++)
         cast_pause_us(1000); /* unless it waits for weights just now */
-    cast_pause_us(50000); /* and it is sent */
+    cast_pause_us(50000);    /* and it is sent */
     cast_kill(lead);
     (void)cast_start(TUTTI_SERVERS_SERVER, 0);
     cast_end(30);
