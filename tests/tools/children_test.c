@@ -517,6 +517,28 @@ TEST(who_has_something_to_save_does_so_and_says_so_by_its_code)
     stage_save_ps = 0;
 }
 
+static int save_later(int index)
+{
+    (void)signal(SIGTERM, SIG_DFL);
+    pause_for(index == 0 ? 1500 : 0);
+    return 42;
+}
+
+/* As when a notice comes to them and not to the command: the grace of those that fail is 300 ms. */
+TEST(who_has_saved_leaves_the_others_time_to_do_so)
+{
+    struct seen seen;
+
+    stage_save_ps = 60 * TUTTI_PS_PER_S;
+    stage_restarts = 1;
+    seen = run(save_later, 0);
+    CHECK_INT(seen.code, 42);
+    CHECK_TEXT(seen.err, "");
+    CHECK(seen.ms >= 1500);
+    stage_save_ps = 0;
+    stage_restarts = 0;
+}
+
 TEST(and_so_does_one_that_leaves_it_no_time)
 {
     struct seen seen = run(sleep_long, SIGKILL);

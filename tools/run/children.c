@@ -327,6 +327,9 @@ static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
     tell(c, index);
     if (c->code == 0)
         c->code = code;
+    /* One that has stopped by notice has saved; the others may be about to. */
+    if (c->stop_code != 0 && code == c->stop_code && c->save_ms > grace_ms)
+        grace_ms = c->save_ms;
     begin_end(c, now_ms() + grace_ms);
 }
 
