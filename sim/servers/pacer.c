@@ -19,7 +19,7 @@ static void *carve(struct carving *c, uint64_t count, size_t bytes)
 {
     void *piece = c->at == NULL ? NULL : c->at + c->used;
 
-    c->used += (count * bytes + 15) / 16 * 16;
+    c->used += ((size_t)count * bytes + 15) / 16 * 16;
     return piece;
 }
 
@@ -28,7 +28,7 @@ static void *carve_copy(struct carving *c, const void *from, uint64_t count, siz
     void *piece = carve(c, count, bytes);
 
     if (piece != NULL && from != NULL)
-        memcpy(piece, from, count * bytes);
+        memcpy(piece, from, (size_t)count * bytes);
     return from == NULL ? NULL : piece;
 }
 
