@@ -11,7 +11,9 @@ list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit)/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 
 set(TUTTI_CORE_OPTIMIZE -Os CACHE STRING "How the profile core is optimised")
-add_compile_options(${TUTTI_CORE_OPTIMIZE} -ffunction-sections -fdata-sections)
+# Nothing unwinds through C that throws nothing: tables for it are an eleventh of the text.
+add_compile_options(${TUTTI_CORE_OPTIMIZE} -ffunction-sections -fdata-sections
+    -fno-asynchronous-unwind-tables -fno-unwind-tables)
 set_source_files_properties(runtime/exec/device/reduce_generic.c PROPERTIES COMPILE_OPTIONS "-fopenmp-simd;-Wno-pass-failed")
 add_library(tutti_objects OBJECT ${RUNTIME_SOURCES} ${TOPO_SOURCES} ${SIM_SOURCES}
     ${CMAKE_BINARY_DIR}/generated/calib_builtin_text.c
