@@ -410,7 +410,7 @@ TEST(whatever_message_comes_is_taken_or_refused)
            " refused, %" PRIu64 " gradients applied\n",
            count, servers, w->taken, w->refused, w->applied);
     CHECK(w->taken > count / 8); /* both ways were gone, and deep enough */
-    CHECK(w->refused > count / 8);
+    CHECK(w->refused > count / 50);
     CHECK(w->applied > count / 1000);
     tutti_model_free(w->model);
     munmap(memory, 2 * PAGES);
