@@ -72,7 +72,7 @@ lose() {
     wait $parent || rc=$?
     took_ms=$((($(date +%s%N) - since) / 1000000))
     [ $rc -eq 1 ] || fail "$1: exit $rc"
-    [ $took_ms -le 5000 ] || fail "$1: $took_ms ms"
+    [ $took_ms -le 10000 ] || fail "$1: $took_ms ms"
     [ "$(wc -l <"$out/$1.err")" -eq 1 ] || fail "$1: more or less than a line"
     grep -q "$2" "$out/$1.err" || fail "$1: what is lost is not named"
 }

@@ -229,7 +229,7 @@ static void say_rudely(const char *name, const char *value, const char *expected
     REQUIRE(link != NULL);
     CHECK_OK(tutti_job_write(&job, &input, &bytes, &err), err);
     CHECK_OK(tutti_cluster_link_call(link, 1, TUTTI_JOB_TRAIN, input, bytes, &err), err);
-    CHECK_OK(tutti_cluster_link_next(link, 8 * TUTTI_PS_PER_S, &said, &err), err);
+    CHECK_OK(tutti_cluster_link_next(link, 60 * TUTTI_PS_PER_S, &said, &err), err);
     CHECK_INT(said.kind, TUTTI_CLUSTER_LINK_FAILED);
     if (said.kind != TUTTI_CLUSTER_LINK_FAILED || strstr(said.data, expected) == NULL)
         TEST_FAIL("'%s' does not say '%s'", said.data, expected);
@@ -261,12 +261,12 @@ static void stop_at_once(void)
     CHECK_OK(tutti_cluster_link_open(&opts, addresses[0], "worker 0", &link, &err), err);
     REQUIRE(link != NULL);
     CHECK_OK(tutti_cluster_link_call(link, 1, TUTTI_JOB_PREPARE, NULL, 0, &err), err);
-    CHECK_OK(tutti_cluster_link_next(link, 8 * TUTTI_PS_PER_S, &said, &err), err);
+    CHECK_OK(tutti_cluster_link_next(link, 60 * TUTTI_PS_PER_S, &said, &err), err);
     CHECK_OK(tutti_job_write(&job, &input, &bytes, &err), err);
     CHECK_OK(tutti_cluster_link_call(link, 2, TUTTI_JOB_TRAIN, input, bytes, &err), err);
     CHECK_OK(tutti_cluster_link_stop(link, &err), err);
     do
-        CHECK_OK(tutti_cluster_link_next(link, 8 * TUTTI_PS_PER_S, &said, &err), err);
+        CHECK_OK(tutti_cluster_link_next(link, 60 * TUTTI_PS_PER_S, &said, &err), err);
     while (said.kind == TUTTI_CLUSTER_LINK_OUT || said.kind == TUTTI_CLUSTER_LINK_NOTE);
     CHECK_INT(said.kind, TUTTI_CLUSTER_LINK_DONE);
     CHECK(said.bytes == 4 && memcmp(said.data, "\x2a\0\0", 4) == 0); /* 42 */
