@@ -287,10 +287,11 @@ static void play_at_random(uint64_t seed)
     victim = &cast->actor[tutti_random_below(&random, all)];
     cast_pause_us((uint32_t)tutti_random_below(&random, 150000));
     cast_kill(victim);
-    if (!was_over(victim))
+    if (!was_over(victim)) {
         (void)cast_start(victim->role, victim->index);
-    if (victim->role == TUTTI_SERVERS_WORKER && victim != find(TUTTI_SERVERS_WORKER, 0))
-        reap_late(victim);
+        if (victim->role == TUTTI_SERVERS_WORKER && victim != find(TUTTI_SERVERS_WORKER, 0))
+            reap_late(victim);
+    }
     cast_end(40);
     check_checkpoint(seed);
     cast_remove_folder();
