@@ -1,5 +1,8 @@
 /* `tutti launch`: what it prints is YAML and a batch script; the processes that it describes are
  * started here, with the environment that it sets, and train; those that are lost come back. */
+#include <glob.h>
+#include <poll.h>
+
 #include "tests/test.h"
 #include "tests/tools/commands.h"
 #include "tests/tools/pods.h"
@@ -317,6 +320,18 @@ TEST(a_job_does_not_repeat_what_is_wrong)
     yaml_free(y);
 }
 
+/* A save goes on behind the steps: until one is there, or it will not come. */
+static void wait_for_checkpoint(void)
+{
+    char pattern[512];
+    glob_t found = {.gl_pathc = 0};
+
+    snprintf(pattern, sizeof(pattern), "%s/c/step-*/manifest", folder);
+    for (int i = 0; i < 500 && glob(pattern, 0, NULL, &found) != 0; i++)
+        (void)poll(NULL, 0, 10);
+    globfree(&found);
+}
+
 /* A server, a chief and two workers. A worker is killed, and the server; both come again, and all
  * go on from the newest checkpoint. What servers do goes on while nobody reads what the chief says:
  * who has ended before is not killed. */
@@ -326,6 +341,7 @@ TEST(servers_of_a_job_serve)
     struct yaml *y;
     struct pods pods;
     int kill_count = 0;
+    int killed_count;
 
     REQUIRE(folder_make());
     snprintf(command, sizeof(command),
@@ -339,11 +355,13 @@ TEST(servers_of_a_job_serve)
     pods_wait(&pods, 1, 1);
     kill_count += pods.pods[2].id > 0 && kill(pods.pods[2].id, SIGKILL) == 0;
     pods_wait(&pods, 1, 60);
+    wait_for_checkpoint();
     kill_count += pods.pods[3].id > 0 && kill(pods.pods[3].id, SIGKILL) == 0;
     pods_wait(&pods, 0, 0);
     check_trained(&pods, 1000);
-    CHECK_INT(count_codes(&pods, 128 + SIGKILL), kill_count);
-    CHECK(kill_count < 2 || has_said(&pods.pods[0], "restored step"));
+    killed_count = count_codes(&pods, 128 + SIGKILL); /* others had ended, and nobody had looked */
+    CHECK(killed_count <= kill_count);
+    CHECK(killed_count < 2 || has_said(&pods.pods[0], "restored step"));
     pods_done(&pods);
     yaml_free(y);
     folder_remove();
