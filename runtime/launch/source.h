@@ -42,6 +42,10 @@ int tutti_env_count(const struct tutti_env *env, const char *names, uint32_t *re
 /* The launchers whose variables need more than a table. */
 int tutti_launch_finish_tf_config(const struct tutti_env *env, struct tutti_launch *launch,
                                   struct tutti_err *err);
+/* A type of task as a letter: 'c'hief (and TensorFlow 1's master), 'w'orker, 'p'arameter server,
+ * 'e'valuator; 0: none of them. */
+char tutti_tf_kind(const char *type);
+
 /* Each entry of the cluster of a TF_CONFIG, in the order in which it stands there: its type, its
  * number and its address. */
 typedef int tutti_tf_config_entry(void *context, const char *type, uint32_t index,

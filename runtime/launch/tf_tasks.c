@@ -18,7 +18,7 @@ struct reading {
     uint32_t room;
 };
 
-static char type_of(const char *type)
+char tutti_tf_kind(const char *type)
 {
     if (strcmp(type, "chief") == 0 || strcmp(type, "master") == 0)
         return 'c';
@@ -37,7 +37,7 @@ static int add(void *context, const char *type, uint32_t index, const char *addr
     char host[TUTTI_LAUNCH_HOST_BYTES];
 
     (void)index;
-    if (type_of(type) == '\0')
+    if (tutti_tf_kind(type) == '\0')
         return tutti_fail(err, TUTTI_EINVAL,
                           "its cluster has tasks of type '%.40s' (chief, worker, ps or evaluator)",
                           type);
@@ -56,7 +56,7 @@ static int add(void *context, const char *type, uint32_t index, const char *addr
         r->room = room;
     }
     (void)snprintf(host, sizeof(host), "%.*s", (int)bytes, address);
-    r->entry[r->count].type = type_of(type);
+    r->entry[r->count].type = tutti_tf_kind(type);
     r->entry[r->count].host = tutti_arena_copy_text(r->tasks.arena, host);
     return r->entry[r->count++].host == NULL ? tutti_nomem(err) : 0;
 }

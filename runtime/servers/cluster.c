@@ -26,16 +26,6 @@ struct reading {
     uint32_t own_index;
 };
 
-static char type_of(const char *type)
-{
-    if (strcmp(type, "chief") == 0 || strcmp(type, "master") == 0)
-        return 'c';
-    return strcmp(type, "worker") == 0      ? 'w'
-           : strcmp(type, "ps") == 0        ? 'p'
-           : strcmp(type, "evaluator") == 0 ? 'e'
-                                            : '\0';
-}
-
 static const char *name_of(char type)
 {
     return type == 'c' ? "chief" : type == 'w' ? "worker" : type == 'p' ? "ps" : "evaluator";
@@ -46,7 +36,7 @@ static int add(void *context, const char *type, uint32_t index, const char *addr
                struct tutti_err *err)
 {
     struct reading *r = context;
-    const char kind = type_of(type);
+    const char kind = tutti_tf_kind(type);
 
     if (kind == '\0')
         return tutti_fail(err, TUTTI_EINVAL,
@@ -124,7 +114,7 @@ static uint32_t count_of(const struct reading *r, char type)
 /* Who this is; an evaluator may stand beside the cluster. */
 static int fill_own(const struct reading *r, struct tutti_servers_cluster *c, struct tutti_err *err)
 {
-    const char type = type_of(r->own_type);
+    const char type = tutti_tf_kind(r->own_type);
 
     if (r->own_type[0] == '\0')
         return tutti_fail(err, TUTTI_EINVAL,
