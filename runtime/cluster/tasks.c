@@ -34,25 +34,19 @@ static int add(void *context, const char *type, uint32_t index, const char *addr
     const char *name = strcmp(type, "master") == 0 ? "chief" : type; /* as TF 1 calls it */
     char host[TUTTI_LAUNCH_HOST_BYTES];
     struct tutti_cluster_task *task;
+    void *list = r->tasks;
     uint16_t port;
+    char kind;
+    int status = tutti_tf_find_kind(name, &kind, err);
 
-    if (place_of(name) == TYPE_COUNT)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "its cluster has tasks of type '%.40s' (chief, worker, ps or evaluator)",
-                          type);
+    if (status < 0)
+        return status;
     if (tutti_launch_address("an address of its cluster", address, host, &port, err) < 0)
         return -TUTTI_EINVAL;
-    if (r->count == TUTTI_TASKS_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "its cluster has more than %d tasks", TUTTI_TASKS_MAX);
-    if (r->count == r->room) {
-        uint32_t room = r->room > 0 ? 2 * r->room : 16;
-        struct tutti_cluster_task *grown = realloc(r->tasks, room * sizeof(*grown));
-
-        if (grown == NULL)
-            return tutti_nomem(err);
-        r->tasks = grown;
-        r->room = room;
-    }
+    status = tutti_tf_room(&list, r->count, &r->room, sizeof(*r->tasks), err);
+    r->tasks = list;
+    if (status < 0)
+        return status;
     task = &r->tasks[r->count++];
     task->index = index;
     (void)snprintf(task->type, sizeof(task->type), "%s", name);
@@ -119,21 +113,19 @@ static bool has_cluster(const char *text)
 int tutti_cluster_read(const char *text, struct tutti_cluster_task **ret, uint32_t *ret_count,
                        struct tutti_err *err)
 {
-    const size_t bytes = strlen(text) + sizeof("{\"cluster\": }");
-    char *config = malloc(bytes);
     struct reading r = {.tasks = NULL};
-    int status = config == NULL ? tutti_nomem(err) : 0;
+    int status = 0;
 
-    if (status == 0)
-        (void)snprintf(config, bytes, "%s%s%s", has_cluster(text) ? "" : "{\"cluster\": ", text,
-                       has_cluster(text) ? "" : "}");
-    if (status == 0)
-        status = tutti_tf_config_entries(config, add, &r, err);
+    if (text[strspn(text, " \t\r\n")] == '\0')
+        status = tutti_fail(err, TUTTI_EINVAL, "it is empty ({\"worker\": [\"host:port\", ...]})");
+    else if (has_cluster(text))
+        status = tutti_tf_config_entries(text, add, &r, err);
+    else
+        status = tutti_tf_cluster_entries(text, add, &r, err);
     if (status == 0 && r.count > 0)
         qsort(r.tasks, r.count, sizeof(*r.tasks), compare);
     if (status == 0)
         status = check(&r, err);
-    free(config);
     if (status < 0) {
         free(r.tasks);
         return status;

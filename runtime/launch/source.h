@@ -45,6 +45,11 @@ int tutti_launch_finish_tf_config(const struct tutti_env *env, struct tutti_laun
 /* A type of task as a letter: 'c'hief (and TensorFlow 1's master), 'w'orker, 'p'arameter server,
  * 'e'valuator; 0: none of them. */
 char tutti_tf_kind(const char *type);
+/* The same, or -TUTTI_EINVAL with those that there are. */
+int tutti_tf_find_kind(const char *type, char *ret, struct tutti_err *err);
+/* Room for one task more of a list of `count` tasks of so many bytes: *list is grown where *room is
+ * used up. -TUTTI_EINVAL beyond TUTTI_TASKS_MAX. */
+int tutti_tf_room(void **list, uint32_t count, uint32_t *room, size_t bytes, struct tutti_err *err);
 
 /* Each entry of the cluster of a TF_CONFIG, in the order in which it stands there: its type, its
  * number and its address. */
@@ -52,6 +57,9 @@ typedef int tutti_tf_config_entry(void *context, const char *type, uint32_t inde
                                   const char *address, struct tutti_err *err);
 int tutti_tf_config_entries(const char *text, tutti_tf_config_entry *entry, void *context,
                             struct tutti_err *err);
+/* The same, of a cluster object by itself: what stands behind "cluster". */
+int tutti_tf_cluster_entries(const char *text, tutti_tf_config_entry *entry, void *context,
+                             struct tutti_err *err);
 int tutti_launch_finish_slurm(const struct tutti_env *env, struct tutti_launch *launch,
                               struct tutti_err *err);
 

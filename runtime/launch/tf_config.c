@@ -222,6 +222,19 @@ int tutti_tf_config_entries(const char *text, tutti_tf_config_entry *entry, void
     return walk(text, &config, err);
 }
 
+int tutti_tf_cluster_entries(const char *text, tutti_tf_config_entry *entry, void *context,
+                             struct tutti_err *err)
+{
+    enum tutti_json_event event = TUTTI_JSON_DONE;
+    struct config config = {.entry = entry, .context = context};
+    struct tutti_json_reader r;
+    int status;
+
+    tutti_json_read(&r, text);
+    status = read_cluster(&r, &config, err);
+    return status == 0 ? tutti_json_next(&r, &event, err) : status;
+}
+
 static int check(const struct config *c, struct tutti_err *err)
 {
     if (c->type[0] == '\0')

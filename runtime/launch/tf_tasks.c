@@ -28,6 +28,33 @@ char tutti_tf_kind(const char *type)
                                             : '\0';
 }
 
+int tutti_tf_find_kind(const char *type, char *ret, struct tutti_err *err)
+{
+    *ret = tutti_tf_kind(type);
+    if (*ret != '\0')
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "its cluster has tasks of type '%.40s' (chief, worker, ps or evaluator)",
+                      type);
+}
+
+int tutti_tf_room(void **list, uint32_t count, uint32_t *room, size_t bytes, struct tutti_err *err)
+{
+    uint32_t more = *room > 0 ? 2 * *room : 16;
+    void *grown;
+
+    if (count == TUTTI_TASKS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "its cluster has more than %d tasks", TUTTI_TASKS_MAX);
+    if (count < *room)
+        return 0;
+    grown = realloc(*list, more * bytes);
+    if (grown == NULL)
+        return tutti_nomem(err);
+    *list = grown;
+    *room = more;
+    return 0;
+}
+
 static int add(void *context, const char *type, uint32_t index, const char *address,
                struct tutti_err *err)
 {
@@ -35,28 +62,22 @@ static int add(void *context, const char *type, uint32_t index, const char *addr
     const char *port = strrchr(address, ':');
     size_t bytes = port == NULL ? strlen(address) : (size_t)(port - address);
     char host[TUTTI_LAUNCH_HOST_BYTES];
+    void *list = r->entry;
+    char kind;
+    int status;
 
     (void)index;
-    if (tutti_tf_kind(type) == '\0')
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "its cluster has tasks of type '%.40s' (chief, worker, ps or evaluator)",
-                          type);
+    if (tutti_tf_find_kind(type, &kind, err) < 0)
+        return -TUTTI_EINVAL;
     if (bytes == 0 || bytes >= sizeof(host))
         return tutti_fail(err, TUTTI_EINVAL, "its cluster has '%.100s' for an address (host:port)",
                           address);
-    if (r->count == TUTTI_TASKS_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "its cluster has more than %d tasks", TUTTI_TASKS_MAX);
-    if (r->count == r->room) {
-        uint32_t room = r->room > 0 ? 2 * r->room : 64;
-        struct entry *grown = realloc(r->entry, room * sizeof(*grown));
-
-        if (grown == NULL)
-            return tutti_nomem(err);
-        r->entry = grown;
-        r->room = room;
-    }
+    status = tutti_tf_room(&list, r->count, &r->room, sizeof(*r->entry), err);
+    r->entry = list;
+    if (status < 0)
+        return status;
     (void)snprintf(host, sizeof(host), "%.*s", (int)bytes, address);
-    r->entry[r->count].type = tutti_tf_kind(type);
+    r->entry[r->count].type = kind;
     r->entry[r->count].host = tutti_arena_copy_text(r->tasks.arena, host);
     return r->entry[r->count++].host == NULL ? tutti_nomem(err) : 0;
 }

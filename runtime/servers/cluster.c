@@ -36,28 +36,21 @@ static int add(void *context, const char *type, uint32_t index, const char *addr
                struct tutti_err *err)
 {
     struct reading *r = context;
-    const char kind = tutti_tf_kind(type);
+    void *list = r->tasks;
+    char kind;
+    int status = tutti_tf_find_kind(type, &kind, err);
 
-    if (kind == '\0')
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "its cluster has tasks of type '%.40s' (chief, worker, ps or evaluator)",
-                          type);
+    if (status < 0)
+        return status;
     for (uint32_t i = 0; i < r->count; i++)
         if (strcmp(r->tasks[i].address, address) == 0)
             return tutti_fail(err, TUTTI_EINVAL, "'%.200s' is both %s %u and %s %u of its cluster",
                               address, name_of(r->tasks[i].type), r->tasks[i].index, name_of(kind),
                               index);
-    if (r->count == TUTTI_TASKS_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "its cluster has more than %d tasks", TUTTI_TASKS_MAX);
-    if (r->count == r->room) {
-        uint32_t room = r->room > 0 ? 2 * r->room : 16;
-        struct task *grown = realloc(r->tasks, room * sizeof(*grown));
-
-        if (grown == NULL)
-            return tutti_nomem(err);
-        r->tasks = grown;
-        r->room = room;
-    }
+    status = tutti_tf_room(&list, r->count, &r->room, sizeof(*r->tasks), err);
+    r->tasks = list;
+    if (status < 0)
+        return status;
     r->tasks[r->count] = (struct task){kind, index, tutti_arena_copy_text(r->arena, address)};
     return r->tasks[r->count++].address == NULL ? tutti_nomem(err) : 0;
 }
