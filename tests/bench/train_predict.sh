@@ -17,7 +17,7 @@ strategies='multiworkermirrored ddp fsdp zero2'
 
 train() { # BACKEND MODEL STRATEGY BATCH STEPS ...
     together=-g\ 2
-    [ "$1" = threads ] || together='--launch 2'
+    case "$1" in tcp | nccl) together='--launch 2' ;; esac
     backend=$1 model=$2 strategy=$3 batch=$4 steps=$5
     shift 5
     # shellcheck disable=SC2086 # two words

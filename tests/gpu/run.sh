@@ -8,6 +8,8 @@
 #            weights beside those of threads, a JSON line a step, cuBLAS beside own kernels; the
 #            same by NCCL where it is: a rank a GPU, and 2 processes that share one
 #            (FOLDER/player-train.log, FOLDER/nccl-train.log, FOLDER/train-*.json)
+#   predict  layers and collectives measured in training on 2 virtual ranks, then steps of other
+#            batches and strategies predicted and measured (FOLDER/predict.log)
 #   topo     this machine as `topo show local` reads it: facts, topology, a prediction on it
 #            (FOLDER/topo.facts is all that was read, and a golden file to be)
 #   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
@@ -39,7 +41,7 @@ mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(topo player train validate several graph bars nccl check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(topo player train predict validate several graph bars nccl check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" several "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
 case " ${stages[*]} " in *" train "*) targets+=(train_gpu_test train_nccl_test) ;; esac
@@ -265,6 +267,11 @@ for stage in "${stages[@]}"; do
         [ "$gpus" -lt 4 ] || nccl train-hsdp $build/tutti train -B nccl -g 4 --model mlp \
             --strategy hsdp --shard 2 --global-batch 256 --steps 40 --format json
         ;;
+    predict)
+        timeout 200 "${one[@]}" tests/bench/train_predict.sh $build/tutti 2 cuda \
+            >"$to/predict.log" 2>&1 || failed=1
+        tail -n 12 "$to/predict.log"
+        ;;
     several)
         if [ "$gpus" -lt 2 ]; then
             echo "== several: there is one GPU here; played on stand-ins alone"
@@ -373,7 +380,7 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, train, validate, several, graph, bars," \
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, train, predict, validate, several, graph, bars," \
             "nccl, check, costs, sockets, hosts, steps, within)" >&2
         exit 2
         ;;
