@@ -2,7 +2,7 @@
 # small. No backend that really runs, no traces, no command. What is built: libtutti.a, libtutti.so
 # where there are such, and tests/embedded/answers, a program that prints predictions.
 list(FILTER RUNTIME_SOURCES INCLUDE REGEX
-    "/runtime/(base|coll|schedule|workload)/|/runtime/exec/(engine|program|record|run/backend|device/reduce[a-z_]*)[.]")
+    "/runtime/(base|coll|parallel|schedule|workload)/|/runtime/exec/(engine|program|record|run/backend|device/reduce[a-z_]*)[.]")
 list(FILTER RUNTIME_SOURCES EXCLUDE REGEX "/runtime/exec/device/reduce_(avx2|avx512)[.]c$|with-x86[.]c$")
 list(APPEND RUNTIME_SOURCES ${CMAKE_SOURCE_DIR}/runtime/exec/device/reduce_isa.without-x86.c)
 list(REMOVE_DUPLICATES RUNTIME_SOURCES)
