@@ -24,8 +24,9 @@ struct notes {
     atomic_int runs;
     atomic_int child; /* of the worker, and what that has started */
     atomic_int grandchild;
-    atomic_int worker; /* that runs the function */
-    atomic_int fates;  /* how many more runs of "fated" end by a signal */
+    atomic_int worker;  /* that runs the function */
+    atomic_int fates;   /* how many more runs of "fated" end by a signal */
+    atomic_bool queued; /* "refuse" may go on */
 };
 
 static struct notes *notes;
@@ -73,11 +74,14 @@ static int speak(void *context, const void *input, uint64_t bytes,
     return tutti_cluster_reply(reply, input, bytes, err);
 }
 
+/* Once all that it is to cancel is queued. */
 static int refuse(void *context, const void *input, uint64_t bytes,
                   struct tutti_cluster_reply *reply, struct tutti_err *err)
 {
     (void)context;
     (void)reply;
+    for (int i = 0; i < 1000 && !atomic_load(&notes->queued); i++)
+        pause_ms(10);
     return tutti_fail(err, TUTTI_ECHECK, "the data of shard %.*s are no numbers", (int)bytes,
                       (const char *)input);
 }
@@ -404,6 +408,7 @@ TEST(an_error_of_the_application_cancels_what_is_queued)
     CHECK_OK(tutti_cluster_schedule(cluster, "refuse", "9", 1, SOON_PS, &failing, &err), err);
     for (int64_t i = 0; i < 10; i++)
         closures[i] = schedule(cluster, "slow", i);
+    atomic_store(&notes->queued, true);
     CHECK_INT(tutti_cluster_join(cluster, SOON_PS, &err), -TUTTI_ECHECK);
     CHECK_TEXT(err.text, "the data of shard 9 are no numbers");
     CHECK_INT(tutti_cluster_fetch(cluster, failing, SOON_PS, &data, &bytes, &err), -TUTTI_ECHECK);
