@@ -50,10 +50,8 @@ static double seconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_S;
 }
 
-static uint64_t steps_of(const struct tutti_train_question *q, const struct tutti_train_found *f)
+uint64_t tutti_train_steps(const struct tutti_train_question *q, uint64_t a_step)
 {
-    uint64_t a_step = f->answer.samples;
-
     if (q->steps > 0)
         return q->steps;
     if (q->tokens > 0 && a_step > 0) {
@@ -66,16 +64,15 @@ static uint64_t steps_of(const struct tutti_train_question *q, const struct tutt
     return (uint64_t)ceil(q->epochs * (double)((q->examples + a_step - 1) / a_step));
 }
 
-/* Of the whole training; of no steps nothing. */
-static struct tutti_cost cost_of(const struct tutti_train_question *q,
-                                 const struct tutti_train_found *f, uint64_t steps)
+struct tutti_cost tutti_train_cost(const struct tutti_train_question *q, const char *accelerator,
+                                   uint32_t device_count, tutti_ps step_ps, uint64_t steps)
 {
     const struct tutti_accelerator *device = NULL;
-    double us = (double)f->answer.step_ps / (double)TUTTI_PS_PER_US * (double)steps;
+    double us = (double)step_ps / (double)TUTTI_PS_PER_US * (double)steps;
 
-    if (tutti_accelerator_find(f->answer.accelerator, &device, NULL) < 0)
+    if (tutti_accelerator_find(accelerator, &device, NULL) < 0)
         return (struct tutti_cost){.has_money = false};
-    return tutti_cost_of(q->prices, device, f->device_count,
+    return tutti_cost_of(q->prices, device, device_count,
                          us < (double)INT64_MAX ? (uint64_t)us : INT64_MAX);
 }
 
@@ -85,8 +82,9 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
 {
     const struct tutti_train_answer *a = &f->answer;
     double before = first->answer.samples_per_s / first->device_count;
-    uint64_t steps = steps_of(q, f);
-    struct tutti_cost cost = cost_of(q, f, steps);
+    uint64_t steps = tutti_train_steps(q, a->samples);
+    struct tutti_cost cost =
+        tutti_train_cost(q, a->accelerator, f->device_count, a->step_ps, steps);
     int status = tutti_table_add(
         table, (uint64_t)f->device_count, f->strategy.name, seconds(a->step_ps),
         tutti_train_interval_s(f, f->interval.low), tutti_train_interval_s(f, f->interval.high),
@@ -106,12 +104,8 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void print_memory(const struct tutti_train_answer *a, struct tutti_json *json)
+void tutti_train_footprint_json(const struct tutti_footprint *f, struct tutti_json *json)
 {
-    const struct tutti_footprint *f = &a->footprint;
-
-    tutti_json_open(json, "memory", '[');
-    tutti_json_open(json, NULL, '{');
     tutti_json_count(json, "stage", f->stage);
     tutti_json_number(json, "GB", (double)f->total_bytes / 1e9);
     tutti_json_number(json, "capacity_GB",
@@ -121,8 +115,6 @@ static void print_memory(const struct tutti_train_answer *a, struct tutti_json *
         if (f->bytes[i] > 0)
             tutti_json_number(json, tutti_memory_term_name((enum tutti_memory_term)i),
                               (double)f->bytes[i] / 1e9);
-    tutti_json_close(json);
-    tutti_json_close(json);
     tutti_json_close(json);
 }
 
@@ -153,8 +145,10 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     tutti_json_number(&json, "slowed", seconds(a->split.slowed_ps));
     tutti_json_number(&json, "exposed_dp",
                       seconds(a->split.reduce_ps + a->split.gather_ps + a->split.across_ps));
-    tutti_json_number(&json, "exposed_tp", 0); /* no strategy has any of these yet */
+    tutti_json_number(&json, "exposed_tp", 0); /* of model parallelism (parallel.h) */
     tutti_json_number(&json, "exposed_pp", 0);
+    tutti_json_number(&json, "exposed_cp", 0);
+    tutti_json_number(&json, "exposed_ep", 0);
     tutti_json_number(&json, "bubble", 0);
     tutti_json_number(&json, "input", seconds(a->split.input_ps));
     tutti_json_number(&json, "late", seconds(a->split.late_ps));
@@ -162,7 +156,11 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     tutti_json_number(&json, "samples_per_s", a->samples_per_s);
     tutti_json_number(&json, "tokens_per_s", a->tokens_per_s > 0 ? a->tokens_per_s : NAN);
     tutti_json_number(&json, "mfu_percent", a->mfu_percent);
-    print_memory(a, &json);
+    tutti_json_open(&json, "memory", '[');
+    tutti_json_open(&json, NULL, '{');
+    tutti_train_footprint_json(&a->footprint, &json);
+    tutti_json_close(&json);
+    tutti_json_close(&json);
     tutti_json_text(&json, "limited_by", a->limited_by);
     if (q->strategy.coordinated)
         tutti_train_servers_json(&q->servers, &found[0].servers, &json);
@@ -230,7 +228,7 @@ static void print_too_large(const struct tutti_train_found *f, FILE *out)
                 (double)f->answer.footprint.capacity_bytes / 1e9);
 }
 
-static void print_prices(const struct tutti_train_question *q, FILE *out)
+void tutti_train_print_prices(const struct tutti_train_question *q, FILE *out)
 {
     if (q->steps > 0 || q->tokens > 0 || q->epochs > 0)
         fprintf(out, "# cost:     %s, prices of %s (--prices)\n", tutti_prices_currency(q->prices),
@@ -320,7 +318,7 @@ int tutti_train_print(const struct tutti_args *args, const struct tutti_train_qu
     } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
         print_title(q, found, count, page.out);
         print_head(q, &found[0], page.out);
-        print_prices(q, page.out);
+        tutti_train_print_prices(q, page.out);
         tutti_train_slow_print(&q->slow, page.out);
         for (uint32_t i = 0; i < count && q->strategy.coordinated; i++)
             tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
