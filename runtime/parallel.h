@@ -20,8 +20,7 @@ TUTTI_API_BEGIN
 struct tutti_err;
 struct tutti_workload;
 
-/* ---- what is divided --------------------------------------------------------------------------
- */
+/* ---- what is divided ----------------------------------------------------------------------- */
 
 /* Dimensions of the grid of ranks. Ranks are tensor x context x data x pipeline; experts see the
  * same ranks as tensor x expert x (context x data / expert) x pipeline. */
@@ -71,9 +70,7 @@ struct tutti_parallel {
     const uint32_t *stage_layers;
     uint32_t micro_batches; /* of a step; 0: 1 */
     uint32_t micro_batch;   /* samples of one pass, of a rank and those that have the same; 0: 1 */
-    double
-        imbalance; /* the busiest expert has so many times the mean of tokens; 0: 1. In millionths
-                         it is exact */
+    double imbalance;       /* the busiest expert has so many times the mean of tokens; 0: 1 */
 };
 
 /* The same with all that is 0 filled in. -TUTTI_EINVAL: a struct of another size, more ranks than
@@ -101,21 +98,21 @@ int tutti_parallel_order_parse(const char *text, uint8_t ret[TUTTI_DIM_COUNT],
 const char *tutti_context_name(enum tutti_context_kind kind);
 int tutti_context_find(const char *name, enum tutti_context_kind *ret, struct tutti_err *err);
 
-/* ---- groups -----------------------------------------------------------------------------------
- */
+/* ---- groups -------------------------------------------------------------------------------- */
 
-enum tutti_parallel_group { /* of ranks that do collectives together */
-                            TUTTI_GROUP_TENSOR,
-                            TUTTI_GROUP_CONTEXT,
-                            TUTTI_GROUP_EXPERT, /* among them tokens are sent to experts */
-                            TUTTI_GROUP_DATA,   /* dense gradients: context x data */
-                            TUTTI_GROUP_EXPERT_DATA, /* gradients of an expert: context x data / expert */
-                            TUTTI_GROUP_SHARD, /* the part of DATA that shares states: shard_ranks of it */
-                            TUTTI_GROUP_ACROSS, /* the ranks of DATA that have the same share of the states */
-                            TUTTI_GROUP_PIPELINE,
-                            TUTTI_GROUP_TIED, /* first and last stage; one rank where both are on one device */
-                            TUTTI_GROUP_ALL,
-                            TUTTI_GROUP_COUNT
+/* Ranks that do collectives together. */
+enum tutti_parallel_group {
+    TUTTI_GROUP_TENSOR,
+    TUTTI_GROUP_CONTEXT,
+    TUTTI_GROUP_EXPERT,      /* among them tokens are sent to experts */
+    TUTTI_GROUP_DATA,        /* dense gradients: context x data */
+    TUTTI_GROUP_EXPERT_DATA, /* gradients of an expert: context x data / expert */
+    TUTTI_GROUP_SHARD,       /* the part of DATA that shares states: shard_ranks of it */
+    TUTTI_GROUP_ACROSS,      /* the ranks of DATA that have the same share of the states */
+    TUTTI_GROUP_PIPELINE,
+    TUTTI_GROUP_TIED, /* first and last stage; one rank where both are on one device */
+    TUTTI_GROUP_ALL,
+    TUTTI_GROUP_COUNT
 };
 
 /* All groups of a kind: each rank is in one, but for TIED in one or none. Of size 1: nothing to
@@ -123,8 +120,7 @@ enum tutti_parallel_group { /* of ranks that do collectives together */
 struct tutti_axis tutti_parallel_axis(const struct tutti_parallel *parallel,
                                       enum tutti_parallel_group group);
 
-/* ---- stages -----------------------------------------------------------------------------------
- */
+/* ---- stages -------------------------------------------------------------------------------- */
 
 /* The order of work of the devices of a pipeline, for runtime/pipeline.h; of one device 1f1b. */
 struct tutti_pipeline_params tutti_parallel_pipeline(const struct tutti_parallel *parallel);
@@ -143,6 +139,92 @@ uint32_t tutti_parallel_stage_layers(const struct tutti_parallel *parallel,
 void tutti_parallel_stage_repeats(const struct tutti_parallel *parallel,
                                   const struct tutti_workload *model, uint32_t stage,
                                   uint32_t *ret);
+
+/* Parameters that a rank of a pipeline's device has, all of its stages together, before any
+ * sharding; what degrees do not divide is rounded up, variable by variable. */
+struct tutti_parallel_share {
+    uint64_t dense;   /* reduced over context x data; with `expert` 1 all */
+    uint64_t experts; /* reduced over context x data / expert */
+    uint64_t whole;   /* of the dense ones, those that each rank of `tensor` has: norms, biases */
+    uint64_t tied;    /* of the dense ones: the embedding's, held by the last stage once more where
+                         that is not on the device of the first */
+    uint64_t unreduced; /* kept but not trained */
+};
+void tutti_parallel_share_of(const struct tutti_parallel *parallel,
+                             const struct tutti_workload *model, uint32_t device,
+                             struct tutti_parallel_share *ret);
+
+/* Tokens of the rank that has the busiest expert over the mean of all ranks, in millionths; other
+ * experts share the rest equally. 1000000 where nothing is out of balance. */
+uint32_t tutti_parallel_imbalance_ppm(const struct tutti_parallel *parallel,
+                                      const struct tutti_workload *model);
+
+/* ---- traffic ------------------------------------------------------------------------------- */
+
+/* What is sent in a step. Of n ranks a ring all-reduce of S bytes sends 2 (n-1)/n S, all-gather,
+ * reduce-scatter and all-to-all (n-1)/n S. With samples of s tokens, b of them a pass, S below is
+ * sbh elements, divided by context parallelism; t tensor, c context, e expert. Full recomputation
+ * repeats what is sent forward in layers. */
+enum tutti_traffic_kind {
+    /* Each divided product forward, and again backward: an all-reduce of S, twice a layer of a
+     * transformer; with sequence parallelism all-gather and reduce-scatter, and one more
+     * all-gather before each gradient of weights. Of experts divided over e: what was dispatched
+     * is gathered, and scattered again. Korthikanti et al. 2022, section 4.2.2. */
+    TUTTI_TRAFFIC_TENSOR,
+    TUTTI_TRAFFIC_EMBEDDING, /* the same of the divided embedding: forward S; with sequence
+                                parallelism scattered, and gathered backward */
+    TUTTI_TRAFFIC_HEAD,      /* and of the head's input: backward S; with sequence parallelism
+                                gathered twice and scattered */
+    TUTTI_TRAFFIC_LOSS,      /* all-reduces of 3 floats a token, of a divided vocabulary */
+    TUTTI_TRAFFIC_WHOLE,     /* with sequence parallelism gradients of what is whole on each of t */
+    /* A ring: c-1 times the keys and values that a rank has, twice that backward, where gradients
+     * go along. Ulysses: all-to-alls of queries, keys, values and output, and of their gradients.
+     */
+    TUTTI_TRAFFIC_CONTEXT,
+    TUTTI_TRAFFIC_EXPERT,   /* a token to each of its experts and back, twice: all-to-alls. Of the
+                             rank that has the busiest expert */
+    TUTTI_TRAFFIC_PIPELINE, /* S to the next stage and back, divided by t where that is told */
+    TUTTI_TRAFFIC_PIPELINE_GATHER, /* there gathered again: scatter_gather */
+    TUTTI_TRAFFIC_GRADIENTS,       /* all-reduced or reduce-scattered over data x context, and as */
+    TUTTI_TRAFFIC_WEIGHTS,         /* weights gathered: runtime/traffic.h */
+    TUTTI_TRAFFIC_EXPERT_GRADIENTS,
+    TUTTI_TRAFFIC_EXPERT_WEIGHTS,
+    TUTTI_TRAFFIC_ACROSS,  /* all-reduces of both between groups that share states */
+    TUTTI_TRAFFIC_TIED,    /* gradients of tied weights, between first and last stage */
+    TUTTI_TRAFFIC_SCALARS, /* 4 bytes each: latency alone matters */
+    TUTTI_TRAFFIC_KIND_COUNT
+};
+
+struct tutti_parallel_traffic_params {
+    size_t size; /* sizeof(struct tutti_parallel_traffic_params): runtime/api.h */
+    const struct tutti_parallel *parallel;
+    const struct tutti_workload *model;
+    uint32_t device;           /* of the pipeline */
+    uint32_t activation_bytes; /* of an element; 0: 2 */
+    uint32_t gradient_bytes;   /* 0: 4, as Megatron and nanotron reduce them */
+    uint32_t weight_bytes;     /* as they are gathered; 0: 2 */
+    bool full_recompute;       /* of layers */
+    uint32_t scalars; /* all-reduces of one number over all ranks: 1 for the norm by which gradients
+                         are clipped, 1 to see whether they are finite */
+};
+
+/* By the rank of the device that sends most. */
+struct tutti_parallel_traffic {
+    uint64_t bytes[TUTTI_TRAFFIC_KIND_COUNT];
+    /* Collectives and messages; gradients and weights as if in one piece. */
+    uint64_t calls[TUTTI_TRAFFIC_KIND_COUNT];
+    uint64_t sum_bytes;
+};
+
+/* -TUTTI_EINVAL as tutti_parallel_check, and for a device that the pipeline has not. Sums saturate.
+ */
+int tutti_parallel_traffic_of(const struct tutti_parallel_traffic_params *params,
+                              struct tutti_parallel_traffic *ret, struct tutti_err *err);
+
+/* "tensor" "embedding" "head" ... */
+const char *tutti_traffic_kind_name(enum tutti_traffic_kind kind);
+/* Among whom; PIPELINE between neighbours in their group. */
+enum tutti_parallel_group tutti_traffic_group(enum tutti_traffic_kind kind);
 
 TUTTI_API_END
 

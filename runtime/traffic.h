@@ -24,15 +24,17 @@ enum tutti_sharding {
     TUTTI_SHARD_ZERO1,
     TUTTI_SHARD_ZERO2, /* gradients as well: reduce-scattered at every micro-batch */
     /* Weights as well (ZeRO-3, FSDP): gathered for forward and again for backward, each
-     * micro-batch; with fewer shard_ranks than ranks (HSDP) then all-reduced across. */
+     * micro-batch. */
     TUTTI_SHARD_ZERO3,
 };
+/* Where fewer ranks share states than there are (HSDP; ZeRO-1 of InternEvo by hosts), gradients are
+ * then all-reduced across, once a step. */
 
 struct tutti_traffic_params {
     size_t size; /* sizeof(struct tutti_traffic_params): runtime/api.h */
     enum tutti_sharding sharding;
     uint32_t rank_count;
-    uint32_t shard_ranks;    /* ZERO3; 0: all, else a divisor of rank_count */
+    uint32_t shard_ranks;    /* that share states; 0: all, else a divisor of rank_count */
     uint32_t gradient_bytes; /* of an element */
     uint32_t weight_bytes;
     uint64_t parameters;

@@ -205,7 +205,7 @@ uint32_t tutti_parallel_stage_count(const struct tutti_parallel *parallel)
     return p.pipeline * p.virtual_stages;
 }
 
-static bool has_equal_layers(const struct tutti_workload *model)
+bool tutti_parallel_has_equal_layers(const struct tutti_workload *model)
 {
     for (uint32_t i = 0; i < model->layer_count; i++)
         if (model->layers[i].is_transformer)
@@ -215,7 +215,7 @@ static bool has_equal_layers(const struct tutti_workload *model)
 
 uint32_t tutti_parallel_layers(const struct tutti_workload *model)
 {
-    const bool equal = has_equal_layers(model);
+    const bool equal = tutti_parallel_has_equal_layers(model);
     uint64_t count = 0;
 
     for (uint32_t i = 0; i < model->layer_count; i++)
@@ -256,25 +256,35 @@ static uint32_t shared(uint64_t low, uint64_t high, uint64_t first, uint64_t end
     return high > low ? (uint32_t)(high - low) : 0;
 }
 
+struct tutti_stage_cut tutti_parallel_cut(const struct tutti_parallel *p,
+                                          const struct tutti_workload *model, uint32_t stage)
+{
+    assert(stage < p->pipeline * p->virtual_stages);
+    return (struct tutti_stage_cut){.model = model,
+                                    .low = first_of(p, model, stage),
+                                    .high = first_of(p, model, stage + 1),
+                                    .equal = tutti_parallel_has_equal_layers(model),
+                                    .is_first = stage == 0,
+                                    .is_last = stage == p->pipeline * p->virtual_stages - 1};
+}
+
+uint32_t tutti_parallel_next_repeats(struct tutti_stage_cut *cut)
+{
+    const struct tutti_layer *layer = &cut->model->layers[cut->next++];
+    const uint64_t first = cut->before;
+
+    if (cut->equal && !layer->is_transformer)
+        return (first == 0 ? cut->is_first : cut->is_last) ? layer->repeat : 0;
+    cut->before += layer->repeat;
+    return shared(cut->low, cut->high, first, cut->before);
+}
+
 void tutti_parallel_stage_repeats(const struct tutti_parallel *parallel,
                                   const struct tutti_workload *model, uint32_t stage, uint32_t *ret)
 {
     const struct tutti_parallel p = tutti_parallel_filled(parallel);
-    const uint32_t low = first_of(&p, model, stage);
-    const uint32_t high = first_of(&p, model, stage + 1);
-    const bool equal = has_equal_layers(model);
-    uint64_t before = 0;
+    struct tutti_stage_cut cut = tutti_parallel_cut(&p, model, stage);
 
-    assert(stage < p.pipeline * p.virtual_stages);
-    for (uint32_t i = 0; i < model->layer_count; i++) {
-        const struct tutti_layer *layer = &model->layers[i];
-        const uint32_t outer = before == 0 ? 0 : p.pipeline * p.virtual_stages - 1;
-
-        if (equal && !layer->is_transformer) {
-            ret[i] = stage == outer ? layer->repeat : 0;
-            continue;
-        }
-        ret[i] = shared(low, high, before, before + layer->repeat);
-        before += layer->repeat;
-    }
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        ret[i] = tutti_parallel_next_repeats(&cut);
 }

@@ -43,16 +43,21 @@ static int check(const struct tutti_traffic_params *params, struct tutti_err *er
     return 0;
 }
 
-static void add_zero3(const struct tutti_traffic_params *params, uint64_t micro_batches,
-                      struct tutti_traffic *traffic)
+/* States divided over groups of ranks: inside a group reduce-scatter and all-gather, across groups
+ * an all-reduce of what each rank has. */
+static void add_sharded(const struct tutti_traffic_params *params, uint64_t micro_batches,
+                        struct tutti_traffic *traffic)
 {
-    uint32_t shards = params->shard_ranks > 0 ? params->shard_ranks : params->rank_count;
-    uint64_t p = params->parameters;
-    uint64_t gathers = tutti_times(micro_batches, params->keep_weights ? 1 : 2);
+    const uint32_t shards = params->shard_ranks > 0 ? params->shard_ranks : params->rank_count;
+    const uint64_t p = params->parameters;
+    uint64_t gathers = 1;
 
+    if (params->sharding == TUTTI_SHARD_ZERO3)
+        gathers = tutti_times(micro_batches, params->keep_weights ? 1 : 2);
     traffic->all_gather_bytes = tutti_times(half_sent(p, params->weight_bytes, shards), gathers);
     traffic->reduce_scatter_bytes =
-        tutti_times(half_sent(p, params->gradient_bytes, shards), micro_batches);
+        tutti_times(half_sent(p, params->gradient_bytes, shards),
+                    params->sharding == TUTTI_SHARD_ZERO1 ? 1 : micro_batches);
     traffic->all_reduce_bytes = tutti_ring_sent_max(divide_up(p, shards), params->gradient_bytes,
                                                     params->rank_count / shards);
 }
@@ -81,16 +86,8 @@ int tutti_traffic_of(const struct tutti_traffic_params *given, struct tutti_traf
                                             params.rank_count),
                         params.eager && params.local_steps == 0 ? micro_batches : 1);
         break;
-    case TUTTI_SHARD_ZERO1:
-    case TUTTI_SHARD_ZERO2:
-        traffic.reduce_scatter_bytes =
-            tutti_times(half_sent(params.parameters, params.gradient_bytes, params.rank_count),
-                        params.sharding == TUTTI_SHARD_ZERO2 ? micro_batches : 1);
-        traffic.all_gather_bytes =
-            half_sent(params.parameters, params.weight_bytes, params.rank_count);
-        break;
     default:
-        add_zero3(&params, micro_batches, &traffic);
+        add_sharded(&params, micro_batches, &traffic);
         break;
     }
     traffic.bytes = tutti_plus(traffic.all_reduce_bytes,
