@@ -51,6 +51,8 @@ struct tutti_framework_memory {
     uint8_t bucket_use;         /* enum tutti_bucket_use */
     uint16_t saved_percent;     /* of transformer layers: of what fused kernels would save */
     uint16_t fragment_permille; /* of what is allocated: reserved but of no use at the peak */
+    /* Of a parameter, in thousandths: what else is there of gradients that replicas reduce. */
+    uint16_t reduced_millibytes;
     uint32_t logit_millibytes;  /* of a logit, in thousandths, divided by tensor parallelism; */
     uint32_t logit_whole_millibytes; /* that it does not divide: times (1 - 1/t) */
     uint64_t bucket_elements;

@@ -188,6 +188,7 @@ static void add_buckets(const struct tutti_footprint_params *p, const struct cou
         bytes = times(fixed, gradient_bytes(p));
     if (p->framework->bucket_use == TUTTI_BUCKETS_FIXED && p->sharding != TUTTI_SHARD_NONE)
         bytes = plus(bytes, times(fixed, is_mixed(p) ? 2 : 4)); /* weights being gathered */
+    bytes = plus(bytes, tutti_muldiv(elements, p->framework->reduced_millibytes, 1000));
     if (p->keeps_errors)
         bytes = plus(bytes, times(elements, 4));
     f->bytes[TUTTI_MEMORY_BUCKETS] = bytes;

@@ -25,14 +25,16 @@ static const struct tutti_framework_memory frameworks[] = {
      .weight_bytes = 2,
      .gradient_bytes = 4,
      .master_bytes = 4,
-     .saved_percent = 158,
+     .saved_percent = 150,
      .fragment_permille = 3,
-     .logit_millibytes = 11800,
-     .logit_whole_millibytes = 1030,
-     .workspace_bytes = MIB(379),
+     .reduced_millibytes = 2000,
+     .logit_millibytes = 9430,
+     .logit_whole_millibytes = 1400,
+     .workspace_bytes = MIB(223),
      .convolution_bytes = MIB(256),
-     .source = "gradients accumulated at 32 bits; what is saved, logits and workspace fitted to "
-               "every second of the measured rows of ultrascale_h100_1B_8B, whose GB are GiB of "
+     .source = "gradients accumulated at 32 bits, with replicas beside those of the pass at 16; "
+               "what is saved, logits, these and workspace fitted to every second of the measured "
+               "rows of ultrascale_h100_1B_8B (tutti-fit memory), whose GB are GiB of "
                "torch.cuda.max_memory_allocated (nanotron, logging)"},
     {.name = "deepspeed",
      .weight_bytes = 2,

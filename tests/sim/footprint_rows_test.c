@@ -156,7 +156,7 @@ static const char heading[] =
     "# tutti_footprint_of() predicts: the rows of ultrascale.csv; of pipelines, summed up only, "
     "that\n"
     "# of the first stage, which is what was measured. Written by\n"
-    "# tests/sim/footprint_rows_test.c (TUTTI_UPDATE_GOLDEN=1). Four constants of nanotron were\n"
+    "# tests/sim/footprint_rows_test.c (TUTTI_UPDATE_GOLDEN=1). Five constants of nanotron were\n"
     "# fitted to every second of all measured rows of that table, pipelines included: those "
     "marked\n"
     "# 'fitted' here. 'none': no result, for want of memory or another reason.\n"
