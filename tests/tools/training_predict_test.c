@@ -185,29 +185,6 @@ TEST(what_is_missing_or_not_modelled_is_named)
             TEST_FAIL("%s: %s", cases[i].text, text);
 }
 
-TEST(degrees_beyond_data_are_refused)
-{
-    struct tutti_training_row_settings s = {.gpu = "A100",
-                                            .model = "GPT",
-                                            .framework = "PyTorch",
-                                            .precision = "fp16",
-                                            .network = "",
-                                            .variant = "",
-                                            .zero = "",
-                                            .gpus = 8,
-                                            .tp = 2,
-                                            .pp = 1};
-    struct tutti_training_plan plan;
-    struct tutti_err err = {""};
-
-    CHECK_INT(tutti_training_plan_open(&s, &plan, &err), -TUTTI_ELACK);
-    CHECK_TEXT(err.text, "tensor parallelism is not modelled (tp 2)");
-    s.tp = 1;
-    s.pp = 4;
-    CHECK_INT(tutti_training_plan_open(&s, &plan, &err), -TUTTI_ELACK);
-    CHECK_TEXT(err.text, "pipeline parallelism is not modelled (pp 4)");
-}
-
 /* The site's configurations: 8192 tied, 14336 not; and InternLM's usual 11008. */
 TEST(shapes_follow_from_how_many_parameters_there_are)
 {

@@ -4,7 +4,8 @@
 #include "tools/cli/program.h"
 
 static const struct tutti_command *const commands[] = {&tutti_fit_calibrate, &tutti_fit_training,
-                                                       &tutti_fit_residuals, &tutti_fit_accuracy};
+                                                       &tutti_fit_memory, &tutti_fit_residuals,
+                                                       &tutti_fit_accuracy};
 
 static const struct tutti_cli_program program = {
     .name = TUTTI_FIT_PROGRAM,

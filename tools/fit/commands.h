@@ -21,6 +21,10 @@ extern const struct tutti_command tutti_fit_training;
 int tutti_command_fit_training(const struct tutti_args *args, struct tutti_sink *sink,
                                struct tutti_err *err);
 
+extern const struct tutti_command tutti_fit_memory;
+int tutti_command_fit_memory(const struct tutti_args *args, struct tutti_sink *sink,
+                             struct tutti_err *err);
+
 extern const struct tutti_command tutti_fit_residuals;
 int tutti_command_fit_residuals(const struct tutti_args *args, struct tutti_sink *sink,
                                 struct tutti_err *err);

@@ -3,6 +3,7 @@
 #define TUTTI_TOOLS_VALIDATE_TRAINING_PLAN_H
 
 #include "runtime/model.h"
+#include "runtime/parallel.h"
 #include "runtime/strategy.h"
 #include "sim/calib.h"
 #include "sim/footprint.h"
@@ -16,11 +17,20 @@ struct tutti_training_plan {
     struct tutti_workload *model;
     struct tutti_topo *topo;
     struct tutti_footprint_params memory;
+    /* Of a model that is divided over devices (is_divided), which then takes the place of
+     * `strategy`; stage_layers is its. A micro-batch that is not stated is open: `parallel` has 1,
+     * until tutti_training_plan_micro_batch() says otherwise. */
+    bool is_divided;
+    bool open_micro_batch;
+    struct tutti_parallel parallel;
+    uint32_t *stage_layers;
+    uint64_t global_batch;
     uint32_t rank_count; /* of all hosts */
     uint32_t host_count;
     uint32_t server_count;   /* parameter servers, on as many hosts; 0: none */
     double host_bytes_per_s; /* of a host's network, one way; 0: one host, or not stated */
     bool gibi;               /* the framework prints GiB and calls them GB */
+    bool reports_first;      /* and the memory of a pipeline's first device, not of the fullest */
     /* Of tutti_training_plan_calibrate(): what `ask` then points to. */
     struct tutti_framework framework;
     struct tutti_calibrated costs;
@@ -44,6 +54,16 @@ int tutti_training_plan_step(const struct tutti_training_plan *plan, double *ret
 double tutti_training_plan_device_s(const struct tutti_training_plan *plan,
                                     const struct tutti_framework *framework);
 
+/* What the allocator has at its peak on the device that is reported, and whether the fullest has
+ * room: 1, 0; -1: of no known capacity. */
+int tutti_training_plan_memory(const struct tutti_training_plan *plan, uint64_t *ret_bytes,
+                               int *ret_fits, struct tutti_err *err);
+
+/* Takes so many samples in a pass of a divided model. -TUTTI_EINVAL: they do not divide the batch.
+ */
+int tutti_training_plan_micro_batch(struct tutti_training_plan *plan, uint64_t global_batch,
+                                    uint32_t micro_batch, struct tutti_err *err);
+
 /* The parts of it, each in a file of its own. */
 int tutti_training_plan_machine(const struct tutti_training_row_settings *settings,
                                 struct tutti_training_plan *plan, struct tutti_err *err);
@@ -51,6 +71,11 @@ int tutti_training_plan_model(const struct tutti_training_row_settings *settings
                               struct tutti_training_plan *plan, struct tutti_err *err);
 int tutti_training_plan_strategy(const struct tutti_training_row_settings *settings,
                                  struct tutti_training_plan *plan, struct tutti_err *err);
+int tutti_training_plan_parallel(const struct tutti_training_row_settings *settings,
+                                 struct tutti_training_plan *plan, struct tutti_err *err);
+
+/* Whether a row is of a model that is divided over devices, or of a framework made for that. */
+bool tutti_training_is_divided(const struct tutti_training_row_settings *settings);
 
 /* Whether a text has a word in it, in any case. */
 bool tutti_training_says(const char *text, const char *word);

@@ -162,6 +162,10 @@ static int step_of(const struct tutti_training_plan *plan, double pace, struct s
     struct tutti_train_ask ask = plan->ask;
     int status;
 
+    if (plan->is_divided)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "steps of divided models are not predicted (tp %u, pp %u, cp %u)",
+                          plan->parallel.tensor, plan->parallel.pipeline, plan->parallel.context);
     ask.pace = pace;
     status = simulate_passes(&ask, ret, err);
     return status == 0 && plan->server_count > 0 ? add_exchange(plan, ret, err) : status;
@@ -198,6 +202,29 @@ double tutti_training_plan_device_s(const struct tutti_training_plan *plan,
     sum_s = sum_s * ask->micro_batches + seconds(tutti_device_optimizer(&use, sums.parameters));
     return sum_s * tutti_device_slowest(framework, ask->topo->rank_count, ask->micro_batches,
                                         ask->synthetic);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+int tutti_training_plan_memory(const struct tutti_training_plan *plan, uint64_t *ret_bytes,
+                               int *ret_fits, struct tutti_err *err)
+{
+    struct tutti_footprint_params params = plan->memory;
+    struct tutti_footprint fullest;
+    struct tutti_footprint reported;
+    int status = tutti_footprint_of(&params, &fullest, err);
+
+    reported = fullest;
+    if (status == 0 && plan->reports_first && params.pipeline > 1) {
+        params.one_stage = true;
+        params.stage = 0;
+        status = tutti_footprint_of(&params, &reported, err);
+    }
+    if (status < 0)
+        return status;
+    *ret_bytes = reported.allocated_bytes;
+    *ret_fits = fullest.capacity_bytes > 0 ? fullest.fits : -1;
+    return 0;
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -345,12 +372,13 @@ static bool was_fitted_to(const struct tutti_training_row_settings *s)
 static void add_memory(const struct tutti_training_plan *plan,
                        struct tutti_training_prediction *ret)
 {
-    struct tutti_footprint footprint;
+    uint64_t bytes;
+    int fits;
 
-    if (tutti_footprint_of(&plan->memory, &footprint, NULL) < 0)
+    if (tutti_training_plan_memory(plan, &bytes, &fits, NULL) < 0)
         return;
-    ret->memory_GB = (double)footprint.allocated_bytes / (plan->gibi ? 0x1p30 : 1e9);
-    ret->fits = footprint.capacity_bytes > 0 ? footprint.fits : -1;
+    ret->memory_GB = (double)bytes / (plan->gibi ? 0x1p30 : 1e9);
+    ret->fits = fits;
 }
 
 /* A flat ring over all devices passes each host's network once. */

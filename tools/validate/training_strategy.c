@@ -1,6 +1,7 @@
 /* The strategy of a row of training steps, by its framework and by how states are shared. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/status.h"
@@ -211,43 +212,29 @@ static void choose_memory(const struct tutti_training_row_settings *s,
         .sharding = plan->strategy.sharding,
         .shard_ranks = ask->shard_ranks,
     };
+    /* nanotron logs what rank 0 has, in GiB (logging of torch.cuda.max_memory_allocated). */
     plan->gibi = tutti_training_says(s->framework, "nanotron");
+    plan->reports_first = plan->gibi;
     if (tutti_memory_framework_find(s->framework, &plan->memory.framework, NULL) < 0)
         plan->memory.framework = NULL;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static int refuse(const char *kind, const char *column, int64_t degree, struct tutti_err *err)
-{
-    if (degree <= 1)
-        return 0;
-    return tutti_fail(err, TUTTI_ELACK, "%s parallelism is not modelled (%s %" PRId64 ")", kind,
-                      column, degree);
-}
-
-static int refuse_all(const struct tutti_training_row_settings *s, struct tutti_err *err)
-{
-    int status = refuse("tensor", "tp", s->tp, err);
-
-    if (status == 0)
-        status = refuse("pipeline", "pp", s->pp, err);
-    if (status == 0)
-        status = refuse("context", "cp", s->cp, err);
-    if (status == 0)
-        status = refuse("expert", "ep", s->ep, err);
-    return status;
-}
-
 int tutti_training_plan_strategy(const struct tutti_training_row_settings *s,
                                  struct tutti_training_plan *plan, struct tutti_err *err)
 {
-    int status;
+    int status = choose_device(s, plan, err);
 
+    if (status < 0)
+        return status;
+    if (tutti_training_is_divided(s)) {
+        choose_memory(s, plan);
+        return tutti_training_plan_parallel(s, plan, err);
+    }
     if (s->dp > 0 && s->dp != plan->rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "%" PRId64 " replicas on %u devices (dp)", s->dp,
                           plan->rank_count);
-    status = choose_device(s, plan, err);
     if (status == 0)
         status = s->zero_stage > 0 ? by_stage(s, plan, err) : by_habit(s->framework, plan, err);
     if (status == 0)
@@ -262,11 +249,9 @@ int tutti_training_plan_strategy(const struct tutti_training_row_settings *s,
 int tutti_training_plan_open(const struct tutti_training_row_settings *s,
                              struct tutti_training_plan *ret, struct tutti_err *err)
 {
-    int status = refuse_all(s, err);
+    int status;
 
     *ret = (struct tutti_training_plan){.ask = {.size = sizeof(ret->ask), .any_memory = true}};
-    if (status < 0)
-        return status;
     if (tutti_training_says(s->network, "distributed_replicated") && s->nodes > 1)
         ret->server_count = servers_of(s);
     status = tutti_training_plan_model(s, ret, err);
@@ -283,6 +268,7 @@ void tutti_training_plan_done(struct tutti_training_plan *plan)
 {
     tutti_model_free(plan->model);
     tutti_topo_free(plan->topo);
+    free(plan->stage_layers);
 }
 
 void tutti_training_plan_calibrate(struct tutti_training_plan *plan,
