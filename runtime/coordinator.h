@@ -111,6 +111,7 @@ struct tutti_coordinator_stats {
     uint64_t dropped_stale; /* gradients left aside for their age */
     uint64_t dropped_late;  /* messages of lost members and of episodes that were over */
     uint64_t lost;          /* episodes under way that were lost with their member, or aborted */
+    uint64_t unfinished;    /* episodes under way when all was over */
     /* Of the gradients applied: updates of the weights between their reading and their update. */
     uint64_t staleness_sum;
     uint64_t staleness_max;

@@ -98,7 +98,7 @@ void tutti_coordinate_finish(struct tutti_coordinator *c)
 
         if (m->state != TUTTI_MEMBER_WAITING && m->state != TUTTI_MEMBER_WORKING)
             continue;
-        c->stats.lost += m->state == TUTTI_MEMBER_WORKING;
+        c->stats.unfinished += m->state == TUTTI_MEMBER_WORKING;
         m->state = TUTTI_MEMBER_FINISHED;
         tutti_coordinate_act(c, TUTTI_ACTION_FINISH, i);
     }

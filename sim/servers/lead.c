@@ -21,6 +21,7 @@ static void add_stats(struct tutti_coordinator_stats *sum,
     sum->dropped_stale += more->dropped_stale;
     sum->dropped_late += more->dropped_late;
     sum->lost += more->lost;
+    sum->unfinished += more->unfinished;
     sum->staleness_sum += more->staleness_sum;
     if (more->staleness_max > sum->staleness_max)
         sum->staleness_max = more->staleness_max;

@@ -450,7 +450,7 @@ static int play(struct job *j, struct tutti_err *err)
     j->answer.applied = served.stats.applied;
     j->answer.dropped = served.stats.dropped_stale + served.stats.dropped_late;
     if (j->ask.late == TUTTI_LATE_ABORTED)
-        j->answer.dropped += served.stats.lost;
+        j->answer.dropped += served.stats.lost + served.stats.unfinished;
     j->answer.staleness = served.stats.applied > 0
                               ? (double)served.stats.staleness_sum / (double)served.stats.applied
                               : 0;

@@ -38,6 +38,7 @@ TEST(a_server_and_two_workers_learn_the_line)
     result = &cast->actor[1].result;
     CHECK_INT(result->steps, 3000);
     CHECK_INT(result->applied, 3000);
+    CHECK_INT(result->lost, 0); /* who computes when all is over is none */
     CHECK_INT(cast->weights_step, 3000);
     CHECK(result->staleness_max >= 1);
     printf("staleness %g, by worker %" PRIu64 " %" PRIu64 "\n",
