@@ -25,6 +25,7 @@ TUTTI_API_BEGIN
 struct tutti_backend;
 struct tutti_err;
 struct tutti_learner_device;
+struct tutti_parallel;
 struct tutti_schedule;
 struct tutti_trainer;
 struct tutti_workload;
@@ -127,6 +128,11 @@ struct tutti_trainer_params {
     uint32_t samples;
     tutti_ps compress_ps; /* emulated: of all gradients, to compress them and back */
     bool unrestored;      /* what is saved is left alone: another tells how far training has come */
+    /* How ranks divide the model: tensor (dense layers of one of Tutti's networks, in pairs),
+     * pipeline and data, in any order; `data` and `micro_batches` of 0 are what follows. NULL: all
+     * ranks have all of it. The learner is then for `data` ranks, gradients are FLOAT32, the
+     * strategy all-reduces them, and the backend is none of GPUs. */
+    const struct tutti_parallel *parallel;
 };
 
 /* One step, as all ranks know it. */

@@ -46,7 +46,8 @@ void tutti_convolution_backward(struct tutti_network_work *work, uint32_t index,
                                        .depth = positions,
                                        .a = work->columns,
                                        .transpose_a = true,
-                                       .c = gradients + stage->weight_at};
+                                       .c =
+                                           gradients != NULL ? gradients + stage->weight_at : NULL};
     struct tutti_product of_columns = {.rows = positions,
                                        .columns = stage->depth,
                                        .depth = stage->outputs,
@@ -57,8 +58,9 @@ void tutti_convolution_backward(struct tutti_network_work *work, uint32_t index,
     /* A maximum that relu has cleared passes nothing on: where there are fewer elements. */
     if (stage->relu)
         loops->relu_backward(slopes, work->values[index], count * stage->out_elements);
-    tutti_bias_backward(work, stage, slopes, count * (stage->out_elements / stage->outputs),
-                        gradients, add);
+    if (gradients != NULL)
+        tutti_bias_backward(work, stage, slopes, count * (stage->out_elements / stage->outputs),
+                            gradients, add);
     for (size_t i = 0; i < count; i++) {
         float *after = slopes + i * stage->out_elements;
 
@@ -67,10 +69,12 @@ void tutti_convolution_backward(struct tutti_network_work *work, uint32_t index,
                                  work->image);
             after = work->image;
         }
-        loops->window_columns(&stage->window, images + i * stage->in_elements, work->columns);
-        of_weights.b = after;
-        of_weights.add = add || i > 0;
-        products->multiply(products, &of_weights);
+        if (gradients != NULL) {
+            loops->window_columns(&stage->window, images + i * stage->in_elements, work->columns);
+            of_weights.b = after;
+            of_weights.add = add || i > 0;
+            products->multiply(products, &of_weights);
+        }
         if (in_slopes == NULL)
             continue;
         of_columns.a = after;

@@ -149,7 +149,8 @@ static int list_runs(struct tutti_layout *l, struct tutti_arena *arena, struct t
             last->flat + last->count == place->flat)
             last->count += place->elements;
         else
-            l->runs[l->run_count++] = (struct tutti_flat_run){place->flat, state, place->elements};
+            l->runs[l->run_count++] =
+                (struct tutti_flat_run){place->flat, state, place->elements, false};
     }
     return 0;
 }

@@ -52,6 +52,7 @@ static struct tutti_train_stage *add_stage(struct reader *r, enum tutti_train_st
     struct tutti_train_stage *stage = &r->net->stages[r->net->stage_count++];
 
     *stage = (struct tutti_train_stage){.kind = kind,
+                                        .number = r->net->stage_count - 1,
                                         .layer = r->net->layer_count,
                                         .weight = TUTTI_TRAIN_NO_VARIABLE,
                                         .bias = TUTTI_TRAIN_NO_VARIABLE,

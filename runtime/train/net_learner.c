@@ -7,30 +7,15 @@
 #include "runtime/model.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
-#include "runtime/train.h"
 #include "runtime/train/checkpoint_hash.h"
-#include "runtime/train/dataset.h"
 #include "runtime/train/feed.h"
 #include "runtime/train/gpu.h"
-#include "runtime/train/net.h"
+#include "runtime/train/net_learner.h"
 #include "runtime/train/products.h"
 #include "runtime/train/reader.h"
 
-enum { READ_AHEAD = 2 }; /* batches */
-
-/* What replicas share. */
-struct context {
-    struct tutti_net_learner_params params;
-    struct tutti_network *net;
-    struct tutti_network_input shape;
-    struct tutti_dataset *training;
-    struct tutti_dataset *held_out;
-    uint64_t input_elements;
-    uint64_t layer_most; /* elements of the layer that has most */
-};
-
 struct replica {
-    const struct context *context;
+    const struct tutti_net_context *context;
     uint32_t rank;
     struct tutti_feed feed;
     struct tutti_network_work *work;
@@ -72,7 +57,7 @@ static int fetch(struct replica *r, uint64_t step, struct tutti_err *err)
     const struct tutti_reader_ask ask = {.set = r->context->training,
                                          .feed = r->feed,
                                          .first = tutti_feed_at(&r->feed, step),
-                                         .depth = READ_AHEAD};
+                                         .depth = TUTTI_NET_READ_AHEAD};
     int status = 0;
 
     if (r->reader == NULL || r->step != step) {
@@ -148,7 +133,7 @@ static const float *together(struct replica *r, const struct tutti_network_layer
 static int init(void *context, uint64_t seed, uint32_t layer, float *const *variables,
                 struct tutti_err *err)
 {
-    const struct context *c = context;
+    const struct tutti_net_context *c = context;
     const struct tutti_network_layer *l = tutti_network_layer(c->net, layer);
     float *row = calloc(l->elements + 1, sizeof(float));
     const float *from = row;
@@ -218,7 +203,7 @@ static int evaluate(void *replica, const float *const *variables, struct tutti_s
                     struct tutti_err *err)
 {
     struct replica *r = replica;
-    const struct context *c = r->context;
+    const struct tutti_net_context *c = r->context;
     const uint64_t count = c->held_out->example_count;
     const uint64_t end = count * (r->rank + UINT64_C(1)) / c->params.rank_count;
     int status = 0;
@@ -331,7 +316,7 @@ static void close_replica(void *replica)
 
 static int open_replica(void *context, uint32_t rank, void **ret, struct tutti_err *err)
 {
-    const struct context *c = context;
+    const struct tutti_net_context *c = context;
     const struct tutti_net_learner_params *p = &c->params;
     const struct tutti_feed_ask ask = {.global_batch = p->global_batch,
                                        .rank = rank,
@@ -368,7 +353,7 @@ static int open_replica(void *context, uint32_t rank, void **ret, struct tutti_e
 
 /* ---- the learner ----------------------------------------------------------------------------- */
 
-static int open_set(const struct context *c, enum tutti_dataset_part part, uint64_t limit,
+static int open_set(const struct tutti_net_context *c, enum tutti_dataset_part part, uint64_t limit,
                     struct tutti_dataset **ret, struct tutti_err *err)
 {
     const struct tutti_dataset_ask ask = {
@@ -377,7 +362,7 @@ static int open_set(const struct context *c, enum tutti_dataset_part part, uint6
     return tutti_dataset_open(&ask, ret, err);
 }
 
-static int match(const struct context *c, struct tutti_err *err)
+static int match(const struct tutti_net_context *c, struct tutti_err *err)
 {
     const struct tutti_dataset *set = c->training;
     const uint64_t wanted = c->shape.channels * c->shape.rows * c->shape.columns;
@@ -402,7 +387,7 @@ static const char *set_for(const struct tutti_network_input *shape)
     return shape->classes == 0 ? "line" : elements == 784 ? "synthetic-mnist" : "synthetic-cifar10";
 }
 
-static int open_context(struct context *c, struct tutti_err *err)
+static int open_context(struct tutti_net_context *c, struct tutti_err *err)
 {
     const struct tutti_network_params net = {.dtype = c->params.precision,
                                              .dropout = c->params.dropout};
@@ -429,7 +414,7 @@ static int open_context(struct context *c, struct tutti_err *err)
     return status < 0 ? status : match(c, err);
 }
 
-static void close_context(struct context *c)
+static void close_context(struct tutti_net_context *c)
 {
     tutti_network_free(c->net);
     tutti_dataset_close(c->training);
@@ -456,7 +441,7 @@ static int hash_examples(const struct tutti_dataset *set, float *inputs, uint64_
     return status;
 }
 
-static int hash_data(const struct context *c, uint64_t *ret, struct tutti_err *err)
+static int hash_data(const struct tutti_net_context *c, uint64_t *ret, struct tutti_err *err)
 {
     float *inputs = calloc(c->input_elements + 1, sizeof(float));
     uint64_t hash = 1;
@@ -471,7 +456,7 @@ static int hash_data(const struct context *c, uint64_t *ret, struct tutti_err *e
     return status;
 }
 
-static int note_facts(const struct context *c, struct tutti_net_learner_facts *ret,
+static int note_facts(const struct tutti_net_context *c, struct tutti_net_learner_facts *ret,
                       struct tutti_err *err)
 {
     const struct tutti_feed_ask ask = {.global_batch = c->params.global_batch,
@@ -492,7 +477,7 @@ static int note_facts(const struct context *c, struct tutti_net_learner_facts *r
 int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct tutti_learner *ret,
                           struct tutti_net_learner_facts *ret_facts, struct tutti_err *err)
 {
-    struct context *c = calloc(1, sizeof(*c));
+    struct tutti_net_context *c = calloc(1, sizeof(*c));
     int status = c == NULL
                      ? tutti_nomem(err)
                      : tutti_take("tutti_net_learner_params", &c->params, sizeof(c->params), params,
@@ -522,6 +507,11 @@ int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct 
     return 0;
 }
 
+const struct tutti_net_context *tutti_net_learner_context(const struct tutti_learner *learner)
+{
+    return learner->init == init ? learner->context : NULL;
+}
+
 const char *tutti_train_products_name(void)
 {
     struct tutti_blas blas;
@@ -531,7 +521,7 @@ const char *tutti_train_products_name(void)
 
 void tutti_net_learner_regroup(struct tutti_learner *learner, uint32_t rank_count)
 {
-    struct context *c = learner->context;
+    struct tutti_net_context *c = learner->context;
 
     assert(rank_count > 0);
     c->params.rank_count = rank_count;

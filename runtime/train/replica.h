@@ -30,6 +30,7 @@ struct tutti_flat_run {
     uint64_t flat;
     uint64_t state; /* elements */
     uint64_t count;
+    bool is_alike; /* where ranks have parts: all that divide layers have this one (cut.h) */
 };
 
 /* What all ranks know alike: the plan of the step, and how to read it. */
@@ -66,6 +67,7 @@ enum {
     TUTTI_REPORT_RANKS,      /* the first of those by rank */
 };
 
+struct tutti_cut_rank;
 struct tutti_gpu_replica;
 struct tutti_saver;
 
@@ -108,6 +110,7 @@ struct tutti_replica {
     bool begins;                   /* the step has not begun */
     double hash;                   /* of the weights then */
     struct tutti_gpu_replica *gpu; /* what it has on a device; NULL: nothing */
+    struct tutti_cut_rank *cut;    /* which part of the model it has; NULL: all */
     atomic_bool stop;
     struct tutti_saver *saver; /* NULL: nothing is saved */
     bool wants_save;

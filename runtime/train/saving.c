@@ -8,6 +8,7 @@
 
 #include "runtime/status.h"
 #include "runtime/train/checkpoint_saver.h"
+#include "runtime/train/cut.h"
 #include "runtime/train/flat.h"
 #include "runtime/train/saved_model.h"
 #include "runtime/train/trainer.h"
@@ -86,9 +87,15 @@ static int describe_model(const struct tutti_trainer *t, struct tutti_saving *s,
 {
     const struct tutti_layout *l = &t->layout;
     int status = tutti_saved_model_make(t->params.model, &s->saved, err);
+    uint32_t run_count = 0;
 
+    for (uint32_t i = 0; i < t->own_count; i++) {
+        const struct tutti_layout *own = tutti_trainer_layout(t, t->first_rank + i);
+
+        run_count = own->run_count > run_count ? own->run_count : run_count;
+    }
     s->pieces =
-        calloc(SLOTS_MAX * ((size_t)l->plan.pack_count + l->run_count + 1), sizeof(s->pieces[0]));
+        calloc(SLOTS_MAX * ((size_t)l->plan.pack_count + run_count + 1), sizeof(s->pieces[0]));
     return status == 0 && s->pieces == NULL ? tutti_nomem(err) : status;
 }
 
@@ -109,6 +116,22 @@ static uint32_t cut_run(const struct tutti_flat_run *run, uint32_t slot, uint64_
     return 1;
 }
 
+/* Of ranks that have parts of the model, one that has the first replica of its own. */
+static uint32_t list_parts(const struct tutti_replica *r, struct tutti_saver_piece *ret)
+{
+    const struct tutti_layout *l = r->layout;
+    struct array arrays[SLOTS_MAX];
+    uint32_t slot_count = arrays_of(r, arrays);
+    uint32_t count = 0;
+
+    for (uint32_t slot = 0; slot < slot_count; slot++)
+        for (uint32_t i = 0; i < l->run_count && r->cut->data_rank == 0; i++)
+            if (tutti_cut_owns(r->cut, &l->runs[i]))
+                ret[count++] = (struct tutti_saver_piece){slot, l->runs[i].flat, l->runs[i].count,
+                                                          arrays[slot].values + l->runs[i].state};
+    return count;
+}
+
 /* Where all ranks have all of it each saves a part of equal length; else what it keeps, if it is of
  * the first group of those that share. What is each rank's own it saves all of. */
 static uint32_t list_pieces(const struct tutti_trainer *t, const struct tutti_replica *r,
@@ -121,6 +144,8 @@ static uint32_t list_pieces(const struct tutti_trainer *t, const struct tutti_re
     uint32_t count = 0;
     struct tutti_flat_piece piece;
 
+    if (r->cut != NULL)
+        return list_parts(r, ret);
     for (uint32_t slot = 0; slot < slot_count; slot++) {
         const struct array *a = &arrays[slot];
         const bool own = a->owner != TUTTI_OWNER_SHARED;
@@ -189,7 +214,7 @@ static int restore_replica(const struct tutti_trainer *t, struct tutti_checkpoin
         if (a->elements > 0 && status == 0)
             status = tutti_checkpoint_read(c, &want, a->values, err);
         for (uint32_t i = 0;
-             a->elements == 0 && status == 0 && tutti_flat_piece_at(&t->layout, r->rank, i, &piece);
+             a->elements == 0 && status == 0 && tutti_flat_piece_at(r->layout, r->rank, i, &piece);
              i++) {
             want.first = piece.flat;
             want.count = piece.count;

@@ -16,6 +16,11 @@ enum tutti_train_stage_kind {
     TUTTI_TRAIN_EMBEDDING
 };
 
+/* What a part of a network has of a dense stage: all; some columns of its weights, so that it
+ * leaves some outputs; or some rows, so that it reads some inputs, and what it leaves is to be
+ * added up. */
+enum tutti_dense_split { TUTTI_TRAIN_WHOLE, TUTTI_TRAIN_COLUMNS, TUTTI_TRAIN_ROWS };
+
 enum { TUTTI_TRAIN_NO_VARIABLE = INT32_MAX };
 
 struct tutti_train_stage {
@@ -35,6 +40,9 @@ struct tutti_train_stage {
     struct tutti_window pool;   /* of what it leaves */
     size_t in_elements;         /* of one example */
     size_t out_elements;
+    enum tutti_dense_split split;
+    uint32_t number; /* in the whole network, */
+    size_t first;    /* and the first of its elements there that a part has of dropout */
 };
 
 struct tutti_network {
@@ -50,6 +58,11 @@ struct tutti_network {
     const struct tutti_products *products;
     struct tutti_products own; /* closed with the net, where they are its own */
     bool has_own;
+    /* A part: */
+    bool is_behind; /* it reads what another leaves, channels innermost */
+    bool is_before; /* it leaves what another reads, and has no loss */
+    struct tutti_network_run *runs;
+    uint32_t run_count;
 };
 
 struct tutti_network_work {
@@ -64,6 +77,8 @@ struct tutti_network_work {
     float **masks;        /* [stage] of dropout: 0, or what survivors are multiplied by */
     float *gradients[2];  /* of what a stage leaves, and of what it reads: they change places */
     uint32_t turn;        /* which of the two the next backward pass begins with */
+    float **kept;         /* [stage] of a part: gradients of what it leaves, for those of weights to
+                             be computed later; NULL: they are not */
     float *columns;       /* of one example of a convolution */
     float *column_slopes; /* their gradients */
     float *image;         /* what a convolution with pooling leaves before it, or its gradient */
@@ -86,8 +101,11 @@ const float *tutti_train_stage_bias(const struct tutti_network_work *work,
 /* ---- one stage, forward and backward (dense.c, convolution.c, dropout.c, embedding.c) ------ */
 
 void tutti_dense_forward(struct tutti_network_work *work, uint32_t stage, const float *weights);
-/* `slopes` is the gradient of what the stage leaves, and may be written; in_slopes what it reads
- * (NULL: nobody asks). */
+/* Its halves: the product, then bias and relu. */
+void tutti_dense_product(struct tutti_network_work *work, uint32_t stage, const float *weights);
+void tutti_dense_finish(struct tutti_network_work *work, uint32_t stage, const float *weights);
+/* `slopes` is the gradient of what the stage leaves, and may be written, to the same effect if it
+ * is given twice; in_slopes what it reads (NULL: nobody asks). gradients of NULL: not those. */
 void tutti_dense_backward(struct tutti_network_work *work, uint32_t stage, const float *weights,
                           float *slopes, float *in_slopes, float *gradients, bool add);
 void tutti_convolution_forward(struct tutti_network_work *work, uint32_t stage,

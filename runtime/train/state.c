@@ -34,6 +34,9 @@ static void list(const struct tutti_replica *r, float *ret[ARRAYS])
 
 static int check(const struct tutti_trainer *t, struct tutti_err *err)
 {
+    if (t->cut != NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "ranks that have parts of the model (each with all of it)");
     if (t->strategy.sharding != TUTTI_SHARD_NONE || tutti_trainer_first(t)->left_out != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "strategy '%s' divides what training has come to among its ranks (one "

@@ -7,6 +7,7 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/train/cut.h"
 #include "runtime/train/gpu.h"
 
 struct tutti_replica *tutti_trainer_first(const struct tutti_trainer *t)
@@ -73,6 +74,13 @@ static int write_schedule(struct tutti_trainer *t, struct tutti_err *err)
     return status < 0 ? status : tutti_strategy_schedule(&step, &t->schedule, err);
 }
 
+static int open_replica(struct tutti_trainer *t, uint32_t rank, struct tutti_replica *ret,
+                        struct tutti_err *err)
+{
+    return t->cut != NULL ? tutti_cut_open_rank(t, rank, ret, err)
+                          : tutti_replica_open(&t->layout, rank, ret, err);
+}
+
 static int open_replicas(struct tutti_trainer *t, struct tutti_err *err)
 {
     int status = 0;
@@ -84,7 +92,7 @@ static int open_replicas(struct tutti_trainer *t, struct tutti_err *err)
         if (replica == NULL)
             return tutti_nomem(err);
         t->replicas[rank] = replica;
-        status = tutti_replica_open(&t->layout, rank, replica, err);
+        status = open_replica(t, rank, replica, err);
         t->states[rank] = replica->state;
     }
     return status;
@@ -159,7 +167,7 @@ int tutti_trainer_open(const struct tutti_trainer_params *params, struct tutti_t
             status = tutti_nomem(err);
     }
     if (status == 0)
-        status = write_schedule(t, err);
+        status = t->params.parallel != NULL ? tutti_cut_open(t, err) : write_schedule(t, err);
     if (status == 0) {
         tutti_backend_ranks(t->params.backend, t->params.rank_count, &t->first_rank, &t->own_count);
         status = open_replicas(t, err);
@@ -183,11 +191,13 @@ void tutti_trainer_close(struct tutti_trainer *t)
     tutti_saving_close(t);
     for (uint32_t i = 0; t->replicas != NULL && i < t->params.rank_count; i++)
         if (t->replicas[i] != NULL) {
+            tutti_cut_close_rank(t->replicas[i]);
             tutti_replica_close(t->replicas[i]);
             free(t->replicas[i]);
         }
     free(t->replicas);
     free(t->states);
+    tutti_cut_close(t);
     tutti_schedule_free(t->schedule);
     tutti_arena_free(t->arena);
     free(t);
@@ -205,7 +215,9 @@ static void note_by_rank(const struct tutti_trainer *t, const double *said,
     ret->least_compute_s = compute[0];
     ret->in_sync = t->params.check_sync;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t same = t->layout.weights_gathered ? i % t->layout.plan.shard_ranks : 0;
+        const uint32_t same = t->cut != NULL               ? tutti_cut_first_alike(t, i)
+                              : t->layout.weights_gathered ? i % t->layout.plan.shard_ranks
+                                                           : 0;
 
         if (compute[i] > ret->most_compute_s)
             ret->most_compute_s = compute[i];

@@ -8,8 +8,8 @@
 #include "runtime/schedule.h"
 #include "runtime/shape.h"
 #include "runtime/status.h"
+#include "runtime/train/cut.h"
 #include "runtime/train/flat.h"
-#include "runtime/train/trainer.h"
 
 enum { SUMS = TUTTI_TRAINER_SUMS, LINE = 64 };
 
@@ -47,7 +47,8 @@ static const float *row_of(const struct whole *whole, const struct tutti_work_ca
         return call->state;
     *ret_own = calloc(t->layout.plan.weights + 1, sizeof(float));
     for (uint32_t i = 0; *ret_own != NULL && i < t->params.rank_count; i++)
-        tutti_flat_gather(&t->layout, i, (const float *)call->scratch + i * elements, *ret_own);
+        tutti_flat_gather(tutti_trainer_layout(t, i), i,
+                          (const float *)call->scratch + i * elements, *ret_own);
     return *ret_own;
 }
 
@@ -67,7 +68,7 @@ static int evaluate(const struct whole *whole, const struct tutti_work_call *cal
     for (uint32_t v = 0; v < count; v++)
         variables[v] =
             row + (whole->gathers ? l->places[v].flat : l->places[v].weight / sizeof(float));
-    status = l->learner->evaluate(r->learning, variables, &sums, err);
+    status = r->learning == NULL ? 0 : l->learner->evaluate(r->learning, variables, &sums, err);
     free(variables);
     memset(said, 0, SUMS * sizeof(said[0]));
     said[0] = sums.loss;

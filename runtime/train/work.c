@@ -30,7 +30,7 @@ static struct sizes sizes_of(const struct tutti_network *net)
         const struct tutti_window *w = &stage->window;
 
         s.slopes = larger(s.slopes, stage->out_elements);
-        if (i > 0)
+        if (i > 0 || net->is_behind)
             s.slopes = larger(s.slopes, stage->in_elements);
         s.columns = larger(s.columns, w->out_rows * w->out_columns * stage->depth);
         s.image = larger(s.image, w->out_rows * w->out_columns * stage->outputs);
@@ -55,9 +55,9 @@ static bool take_stage(struct tutti_network_work *work, uint32_t index)
     size_t count = work->max_batch * stage->out_elements;
 
     if (stage->kind == TUTTI_TRAIN_DROPOUT) {
-        work->values[index] = work->values[index - 1];
+        work->values[index] = index > 0 ? work->values[index - 1] : take(work, count);
         work->masks[index] = take(work, count);
-        return work->masks[index] != NULL;
+        return work->masks[index] != NULL && work->values[index] != NULL;
     }
     work->values[index] = take(work, count + TUTTI_LOOPS_ROOM);
     if (stage->pooled)
@@ -69,7 +69,8 @@ static bool take_all(struct tutti_network_work *work)
 {
     const struct tutti_network *net = work->net;
     struct sizes s = sizes_of(net);
-    bool copies = net->dtype != TUTTI_FLOAT32 || net->stages[0].kind == TUTTI_TRAIN_CONVOLUTION;
+    bool copies = net->dtype != TUTTI_FLOAT32 ||
+                  (net->stages[0].kind == TUTTI_TRAIN_CONVOLUTION && !net->is_behind);
     size_t batch = work->max_batch;
     bool done = true;
 
@@ -144,8 +145,9 @@ void tutti_network_begin(struct tutti_network_work *work, const struct tutti_net
 
     assert(batch->count <= work->max_batch);
     assert(batch->count == 0 || batch->inputs != NULL);
-    assert(batch->count == 0 || (net->input.classes > 0 ? (const void *)batch->labels
-                                                        : (const void *)batch->targets) != NULL);
+    assert(batch->count == 0 || net->is_before ||
+           (net->input.classes > 0 ? (const void *)batch->labels : (const void *)batch->targets) !=
+               NULL);
     work->batch = *batch;
     work->score = (struct tutti_network_score){.count = batch->count};
     if (work->inputs == NULL)

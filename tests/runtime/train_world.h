@@ -9,6 +9,8 @@
 #include "runtime/backend.h"
 #include "runtime/coll.h"
 #include "runtime/model.h"
+#include "runtime/parallel.h"
+#include "runtime/schedule.h"
 #include "runtime/shape.h"
 #include "runtime/status.h"
 #include "runtime/tensorflow.h"
@@ -45,7 +47,8 @@ struct course {
     bool evaluate;
     const char *checkpoint;
     bool restore_only;
-    const char *data; /* NULL: synthetic-mnist */
+    const char *data;                      /* NULL: synthetic-mnist */
+    const struct tutti_parallel *parallel; /* of what the ranks have parts; NULL: each has all */
 };
 
 struct outcome {
@@ -161,6 +164,10 @@ static inline void course_steps(const struct course *c, struct tutti_trainer *tr
     struct tutti_err err = {""};
 
     ret->in_sync = true;
+    if (c->parallel != NULL) {
+        CHECK_OK(tutti_schedule_check(tutti_trainer_schedule(trainer), &err), err);
+        CHECK_OK(tutti_schedule_prove(tutti_trainer_schedule(trainer), &err), err);
+    }
     for (uint32_t i = 0; tutti_trainer_steps(trainer) < c->steps; i++) {
         struct tutti_trained step;
         int status = tutti_trainer_step(trainer, &step, &err);
@@ -182,6 +189,15 @@ static inline void course_steps(const struct course *c, struct tutti_trainer *tr
         CHECK_OK(tutti_trainer_evaluate(trainer, &ret->held_out, &err), err);
 }
 
+static inline uint32_t course_replicas(const struct course *c)
+{
+    const struct tutti_parallel *p = c->parallel;
+
+    return p == NULL ? c->rank_count
+                     : c->rank_count /
+                           ((p->tensor > 0 ? p->tensor : 1) * (p->pipeline > 0 ? p->pipeline : 1));
+}
+
 /* Trained by threads. */
 static inline struct outcome *take_course(const struct course *c)
 {
@@ -195,7 +211,7 @@ static inline struct outcome *take_course(const struct course *c)
         .example_limit = c->examples,
         .held_out_limit = c->held_out > 0 ? c->held_out : 1,
         .global_batch = c->global_batch,
-        .rank_count = c->rank_count,
+        .rank_count = course_replicas(c),
         .micro_batches = c->micro_batches,
         .seed = 3,
         .shard = TUTTI_TF_SHARD_DATA,
@@ -216,7 +232,8 @@ static inline struct outcome *take_course(const struct course *c)
                                           .collective = course_collective,
                                           .context = &world,
                                           .checkpoint = c->checkpoint,
-                                          .restore_only = c->restore_only};
+                                          .restore_only = c->restore_only,
+                                          .parallel = c->parallel};
     struct tutti_trainer *trainer = NULL;
     struct outcome *ret = calloc(1, sizeof(*ret));
     struct tutti_err err = {""};
