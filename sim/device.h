@@ -38,6 +38,22 @@ struct tutti_framework {
     double forward_us;
     double backward_us;
     double step_us; /* once a step: clipping, copies, what a loop over tensors costs */
+    /* Of models that are cut (sim/parallel.h). */
+    double layer_step_us; /* once a step, for each transformer layer of a device: loops over
+                             tensors */
+    double collective_us; /* of the host, for each collective of a layer, times log2 of its ranks;
+                             0: launches as of any operation */
+    double
+        staged_collective_us; /* of the host, for each of them and each of its ranks, where stages
+                                    of a pipeline are on several hosts */
+    double
+        wait_us; /* each of them takes so much longer than by itself, times the root of its ranks:
+                       for hosts that are late */
+    double message_us;   /* each message between stages, beside what its route takes */
+    double bucket_MB;    /* gradients that are reduced at once; 0: all of a stage's */
+    double overlap;      /* of what backward could hide of gradients' collectives */
+    double overlap_next; /* of what the next forward could hide of gathered weights (ZeRO-1, -2) */
+    double async_tensor; /* of collectives that could run beside products, where they are to */
     /* How far apart devices that do the same are in a micro-batch, as a part of its time (the
      * coefficient of variation), and how far data that hosts read and decode drive them apart: a
      * step that is in step with others takes as long as the slowest. */
@@ -73,10 +89,14 @@ struct tutti_device_use {
     const struct tutti_framework *framework;
     enum tutti_precision precision;
     enum tutti_recompute recompute;
-    bool fused_attention; /* FlashAttention: no s x s matrix in memory, half of it where causal */
-    bool recompute_all;   /* full recomputation of layers that are no transformer's, too */
-    uint32_t batch;       /* samples of a micro-batch */
-    uint32_t tensor;      /* tensor parallel, t; 0: 1 */
+    bool fused_attention;   /* FlashAttention: no s x s matrix in memory, half of it where causal */
+    bool recompute_all;     /* full recomputation of layers that are no transformer's, too */
+    uint32_t batch;         /* samples of a micro-batch */
+    uint32_t tensor;        /* tensor parallel, t; 0: 1. Of experts each is divided as well */
+    uint32_t context;       /* so many devices share the tokens of a sample; 0: 1 */
+    uint32_t expert;        /* so many share the experts of a layer, and their tokens; 0: 1 */
+    double imbalance;       /* the busiest of those has so many times the mean of tokens; 0: 1 */
+    bool sequence_parallel; /* what `tensor` does not divide is divided by tokens */
 };
 
 /* One layer, once, for one micro-batch: max(device, host), forward and backward by itself. The
@@ -86,6 +106,19 @@ struct tutti_device_use {
  * once more where all is recomputed. -TUTTI_EINVAL where a rate is not known. */
 int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_layer *layer,
                        struct tutti_layer_times *ret, struct tutti_err *err);
+
+/* The same before host and device are put together. What is frozen has no backward pass. */
+struct tutti_layer_parts {
+    tutti_ps forward_ps;           /* of the device */
+    tutti_ps backward_ps;          /* gradients of inputs, and what is recomputed for them */
+    tutti_ps weights_ps;           /* gradients of weights */
+    tutti_ps attention_forward_ps; /* of these: what blocks of attention take */
+    tutti_ps attention_backward_ps;
+    tutti_ps host_forward_ps;
+    tutti_ps host_backward_ps;
+};
+int tutti_device_layer_parts(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                             struct tutti_layer_parts *ret, struct tutti_err *err);
 
 /* The optimizer over so many parameters, and what the host adds to a step. */
 tutti_ps tutti_device_optimizer(const struct tutti_device_use *use, uint64_t parameters);

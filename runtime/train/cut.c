@@ -41,7 +41,8 @@ static int check_training(const struct tutti_trainer *t, struct tutti_err *err)
     return 0;
 }
 
-static int check_parallel(const struct tutti_cut *cut, uint32_t rank_count, struct tutti_err *err)
+static int check_parallel(const struct tutti_train_cut *cut, uint32_t rank_count,
+                          struct tutti_err *err)
 {
     const struct tutti_parallel *p = &cut->parallel;
 
@@ -57,7 +58,7 @@ static int check_parallel(const struct tutti_cut *cut, uint32_t rank_count, stru
 }
 
 /* Replicas and micro-batches are what follows, unless they are told. */
-static int complete(struct tutti_trainer *t, struct tutti_cut *cut, struct tutti_err *err)
+static int complete(struct tutti_trainer *t, struct tutti_train_cut *cut, struct tutti_err *err)
 {
     const struct tutti_trainer_params *p = &t->params;
     const uint32_t micro_batches = p->micro_batches > 0 ? p->micro_batches : 1;
@@ -89,7 +90,7 @@ static int complete(struct tutti_trainer *t, struct tutti_cut *cut, struct tutti
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 /* Layers of each stage. */
-static int cut_layers(struct tutti_trainer *t, const struct tutti_cut *cut, uint32_t *ret,
+static int cut_layers(struct tutti_trainer *t, const struct tutti_train_cut *cut, uint32_t *ret,
                       struct tutti_err *err)
 {
     const uint32_t stage_count = tutti_parallel_stage_count(&cut->parallel);
@@ -118,7 +119,7 @@ static int cut_layers(struct tutti_trainer *t, const struct tutti_cut *cut, uint
     return status;
 }
 
-static int make_parts(struct tutti_trainer *t, struct tutti_cut *cut, struct tutti_err *err)
+static int make_parts(struct tutti_trainer *t, struct tutti_train_cut *cut, struct tutti_err *err)
 {
     const uint32_t stage_count = tutti_parallel_stage_count(&cut->parallel);
     uint32_t *layers = tutti_arena_take(t->arena, stage_count, sizeof(*layers));
@@ -140,7 +141,7 @@ static int make_collective(void *context, const struct tutti_coll_params *params
     const struct tutti_trainer_params *p = context;
     const struct tutti_shape shape = tutti_shape_flat(size);
 
-    if (axis == TUTTI_CUT_DATA + 1 && p->collective != NULL)
+    if (axis == TUTTI_TRAIN_CUT_DATA + 1 && p->collective != NULL)
         return p->collective(p->context, params, TUTTI_AXIS_ALL, size, ret, err);
     return tutti_coll_generate("ring", params, &shape, ret, err);
 }
@@ -162,7 +163,7 @@ static bool list_pass(struct tutti_trainer *t, const struct tutti_network *part,
 
     for (uint32_t i = 0; i + 1 < count && pieces != NULL; i++)
         pieces[i] = (struct tutti_parallel_piece){
-            .axis = TUTTI_CUT_TENSOR + 1,
+            .axis = TUTTI_TRAIN_CUT_TENSOR + 1,
             .collective = TUTTI_ALLREDUCE,
             .dtype = TUTTI_FLOAT32,
             .count = batch * tutti_network_part_added(part, backward, i)};
@@ -170,7 +171,7 @@ static bool list_pass(struct tutti_trainer *t, const struct tutti_network *part,
     return pieces != NULL;
 }
 
-static int list_stages(struct tutti_trainer *t, struct tutti_cut *cut, struct tutti_err *err)
+static int list_stages(struct tutti_trainer *t, struct tutti_train_cut *cut, struct tutti_err *err)
 {
     const uint32_t count = tutti_pipeline_stage_count(&cut->pipeline);
     const uint64_t batch = tutti_net_parts_batch(cut->parts);
@@ -187,7 +188,7 @@ static int list_stages(struct tutti_trainer *t, struct tutti_cut *cut, struct tu
             !list_pass(t, part, batch, true, &stage->passes[TUTTI_PASS_BACKWARD]))
             return tutti_nomem(err);
         stage->passes[TUTTI_PASS_WEIGHTS] = (struct tutti_parallel_pass){whole, 1};
-        *sum = (struct tutti_parallel_reduction){TUTTI_CUT_DATA + 1, elements_of(part)};
+        *sum = (struct tutti_parallel_reduction){TUTTI_TRAIN_CUT_DATA + 1, elements_of(part)};
         stage->reductions = sum;
         stage->reduction_count = 1;
         if (s + 1 < count)
@@ -196,7 +197,7 @@ static int list_stages(struct tutti_trainer *t, struct tutti_cut *cut, struct tu
     return cut->stages == NULL ? tutti_nomem(err) : 0;
 }
 
-static int write_step(struct tutti_trainer *t, struct tutti_cut *cut, struct tutti_err *err)
+static int write_step(struct tutti_trainer *t, struct tutti_train_cut *cut, struct tutti_err *err)
 {
     static const enum tutti_parallel_group groups[3] = {TUTTI_GROUP_TENSOR, TUTTI_GROUP_DATA,
                                                         TUTTI_GROUP_PIPELINE};
@@ -204,20 +205,20 @@ static int write_step(struct tutti_trainer *t, struct tutti_cut *cut, struct tut
 
     for (int i = 0; i < 3; i++)
         cut->axes[i] = tutti_parallel_axis(&cut->parallel, groups[i]);
-    cut->params = (struct tutti_parallel_schedule_params){.size = sizeof(cut->params),
-                                                          .rank_count = t->params.rank_count,
-                                                          .axes = cut->axes,
-                                                          .axis_count = 3,
-                                                          .pipeline_axis = TUTTI_CUT_PIPELINE + 1,
-                                                          .pipeline = &cut->pipeline,
-                                                          .stages = cut->stages,
-                                                          .overlap = t->strategy.overlap,
-                                                          .collective = make_collective,
-                                                          .context = &t->params,
-                                                          .run = tutti_cut_run,
-                                                          .run_context = t->replicas,
-                                                          .report_elements =
-                                                              tutti_report_elements(&t->params)};
+    cut->params = (struct tutti_parallel_schedule_params){
+        .size = sizeof(cut->params),
+        .rank_count = t->params.rank_count,
+        .axes = cut->axes,
+        .axis_count = 3,
+        .pipeline_axis = TUTTI_TRAIN_CUT_PIPELINE + 1,
+        .pipeline = &cut->pipeline,
+        .stages = cut->stages,
+        .overlap = t->strategy.overlap,
+        .collective = make_collective,
+        .context = &t->params,
+        .run = tutti_train_cut_run,
+        .run_context = t->replicas,
+        .report_elements = tutti_report_elements(&t->params)};
     status = tutti_parallel_plan_make(&cut->params, t->arena, &cut->plan, err);
     return status < 0 ? status : tutti_parallel_schedule(&cut->params, &t->schedule, err);
 }
@@ -225,7 +226,7 @@ static int write_step(struct tutti_trainer *t, struct tutti_cut *cut, struct tut
 /* ---- where weights are ----------------------------------------------------------------------- */
 
 /* That of all weights, as whoever evaluates sees them: gathered from all ranks. */
-static int make_whole_layout(struct tutti_trainer *t, const struct tutti_cut *cut,
+static int make_whole_layout(struct tutti_trainer *t, const struct tutti_train_cut *cut,
                              struct tutti_err *err)
 {
     const struct tutti_trainer_params *p = &t->params;
@@ -248,8 +249,9 @@ static int make_whole_layout(struct tutti_trainer *t, const struct tutti_cut *cu
 }
 
 /* Runs of all chunks of a device. */
-static int make_layout(const struct tutti_trainer *t, const struct tutti_cut *cut, uint32_t device,
-                       uint32_t member, struct tutti_layout *ret, struct tutti_err *err)
+static int make_layout(const struct tutti_trainer *t, const struct tutti_train_cut *cut,
+                       uint32_t device, uint32_t member, struct tutti_layout *ret,
+                       struct tutti_err *err)
 {
     const uint32_t chunks = tutti_pipeline_chunks(&cut->pipeline);
     uint32_t run_count = 0;
@@ -279,7 +281,7 @@ static int make_layout(const struct tutti_trainer *t, const struct tutti_cut *cu
     return 0;
 }
 
-static int make_layouts(struct tutti_trainer *t, struct tutti_cut *cut, struct tutti_err *err)
+static int make_layouts(struct tutti_trainer *t, struct tutti_train_cut *cut, struct tutti_err *err)
 {
     const uint32_t members = cut->parallel.tensor;
     int status = 0;
@@ -295,9 +297,9 @@ static int make_layouts(struct tutti_trainer *t, struct tutti_cut *cut, struct t
     return status;
 }
 
-int tutti_cut_open(struct tutti_trainer *t, struct tutti_err *err)
+int tutti_train_cut_open(struct tutti_trainer *t, struct tutti_err *err)
 {
-    struct tutti_cut *cut = tutti_arena_take(t->arena, 1, sizeof(*cut));
+    struct tutti_train_cut *cut = tutti_arena_take(t->arena, 1, sizeof(*cut));
     int status = cut == NULL ? tutti_nomem(err) : check_training(t, err);
 
     if (status < 0)
@@ -318,7 +320,7 @@ int tutti_cut_open(struct tutti_trainer *t, struct tutti_err *err)
     return status < 0 ? status : make_layouts(t, cut, err);
 }
 
-void tutti_cut_close(struct tutti_trainer *t)
+void tutti_train_cut_close(struct tutti_trainer *t)
 {
     if (t->cut != NULL)
         tutti_net_parts_free(t->cut->parts);
@@ -327,7 +329,8 @@ void tutti_cut_close(struct tutti_trainer *t)
 
 /* ---- who has what ---------------------------------------------------------------------------- */
 
-static uint32_t member_of(const struct tutti_cut *cut, enum tutti_cut_axis axis, uint32_t rank)
+static uint32_t member_of(const struct tutti_train_cut *cut, enum tutti_train_cut_axis axis,
+                          uint32_t rank)
 {
     uint32_t group;
     uint32_t member = 0;
@@ -339,24 +342,24 @@ static uint32_t member_of(const struct tutti_cut *cut, enum tutti_cut_axis axis,
 
 const struct tutti_layout *tutti_trainer_layout(const struct tutti_trainer *t, uint32_t rank)
 {
-    const struct tutti_cut *cut = t->cut;
+    const struct tutti_train_cut *cut = t->cut;
 
     if (cut == NULL)
         return &t->layout;
-    return &cut->layouts[member_of(cut, TUTTI_CUT_PIPELINE, rank) * cut->parallel.tensor +
-                         member_of(cut, TUTTI_CUT_TENSOR, rank)];
+    return &cut->layouts[member_of(cut, TUTTI_TRAIN_CUT_PIPELINE, rank) * cut->parallel.tensor +
+                         member_of(cut, TUTTI_TRAIN_CUT_TENSOR, rank)];
 }
 
-uint32_t tutti_cut_first_alike(const struct tutti_trainer *t, uint32_t rank)
+uint32_t tutti_train_cut_first_alike(const struct tutti_trainer *t, uint32_t rank)
 {
     uint32_t group = 0;
     uint32_t member;
 
-    (void)tutti_axis_find(&t->cut->axes[TUTTI_CUT_DATA], rank, &group, &member);
-    return tutti_axis_rank(&t->cut->axes[TUTTI_CUT_DATA], group, 0);
+    (void)tutti_axis_find(&t->cut->axes[TUTTI_TRAIN_CUT_DATA], rank, &group, &member);
+    return tutti_axis_rank(&t->cut->axes[TUTTI_TRAIN_CUT_DATA], group, 0);
 }
 
-bool tutti_cut_owns(const struct tutti_cut_rank *rank, const struct tutti_flat_run *run)
+bool tutti_train_cut_owns(const struct tutti_train_cut_rank *rank, const struct tutti_flat_run *run)
 {
     return rank->member == 0 || !run->is_alike;
 }
@@ -364,7 +367,7 @@ bool tutti_cut_owns(const struct tutti_cut_rank *rank, const struct tutti_flat_r
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
 /* Micro-batches that a device holds at once of one of its chunks. */
-static uint32_t held_of(const struct tutti_cut *cut, const struct tutti_pipeline_task *tasks,
+static uint32_t held_of(const struct tutti_train_cut *cut, const struct tutti_pipeline_task *tasks,
                         uint32_t chunk)
 {
     const enum tutti_pass last =
@@ -382,9 +385,9 @@ static uint32_t held_of(const struct tutti_cut *cut, const struct tutti_pipeline
     return most;
 }
 
-static int open_worker(struct tutti_cut_rank *r, struct tutti_err *err)
+static int open_worker(struct tutti_train_cut_rank *r, struct tutti_err *err)
 {
-    const struct tutti_cut *cut = r->cut;
+    const struct tutti_train_cut *cut = r->cut;
     const uint32_t chunks = tutti_pipeline_chunks(&cut->pipeline);
     uint32_t *stages = calloc(chunks, sizeof(*stages));
     uint32_t *held = calloc(chunks, sizeof(*held));
@@ -451,7 +454,7 @@ static int open_parts(struct tutti_trainer *t, struct tutti_replica *r, struct t
 {
     const struct tutti_learner *learner = t->params.learner;
     const struct tutti_parallel_plan *plan = &t->cut->plan;
-    struct tutti_cut_rank *own = r->cut;
+    struct tutti_train_cut_rank *own = r->cut;
     bool done = true;
     int status;
 
@@ -468,18 +471,19 @@ static int open_parts(struct tutti_trainer *t, struct tutti_replica *r, struct t
     return status < 0 ? status : begin_weights(t, r, err);
 }
 
-int tutti_cut_open_rank(struct tutti_trainer *t, uint32_t rank, struct tutti_replica *ret,
-                        struct tutti_err *err)
+int tutti_train_cut_open_rank(struct tutti_trainer *t, uint32_t rank, struct tutti_replica *ret,
+                              struct tutti_err *err)
 {
-    struct tutti_cut_rank *own = calloc(1, sizeof(*own));
+    struct tutti_train_cut_rank *own = calloc(1, sizeof(*own));
     int status;
 
     if (own == NULL)
         return tutti_nomem(err);
-    *own = (struct tutti_cut_rank){.cut = t->cut,
-                                   .device = member_of(t->cut, TUTTI_CUT_PIPELINE, rank),
-                                   .member = member_of(t->cut, TUTTI_CUT_TENSOR, rank),
-                                   .data_rank = member_of(t->cut, TUTTI_CUT_DATA, rank)};
+    *own =
+        (struct tutti_train_cut_rank){.cut = t->cut,
+                                      .device = member_of(t->cut, TUTTI_TRAIN_CUT_PIPELINE, rank),
+                                      .member = member_of(t->cut, TUTTI_TRAIN_CUT_TENSOR, rank),
+                                      .data_rank = member_of(t->cut, TUTTI_TRAIN_CUT_DATA, rank)};
     *ret = (struct tutti_replica){.layout = tutti_trainer_layout(t, rank),
                                   .rank = rank,
                                   .state_elements = t->cut->plan.weight_bytes / sizeof(float),
@@ -487,13 +491,13 @@ int tutti_cut_open_rank(struct tutti_trainer *t, uint32_t rank, struct tutti_rep
                                   .cut = own};
     status = open_parts(t, ret, err);
     if (status < 0) {
-        tutti_cut_close_rank(ret);
+        tutti_train_cut_close_rank(ret);
         tutti_replica_close(ret);
     }
     return status;
 }
 
-void tutti_cut_close_rank(struct tutti_replica *r)
+void tutti_train_cut_close_rank(struct tutti_replica *r)
 {
     if (r->cut == NULL)
         return;

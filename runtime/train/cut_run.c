@@ -31,7 +31,7 @@ static int input(struct tutti_replica *r, struct tutti_err *err)
 }
 
 /* A piece of a pass finds everything where the plan has it. */
-static void compute(struct tutti_replica *r, const struct tutti_parallel_task *task,
+static void compute(struct tutti_replica *r, const struct tutti_parallel_entry *task,
                     const struct tutti_work_call *call)
 {
     const struct tutti_parallel_plan *plan = &r->cut->cut->plan;
@@ -79,7 +79,7 @@ static double squares(const struct tutti_replica *r, const struct tutti_work_cal
         const uint64_t first = run->count * r->cut->data_rank / replicas;
         const uint64_t end = run->count * (r->cut->data_rank + UINT64_C(1)) / replicas;
 
-        if (tutti_cut_owns(r->cut, run))
+        if (tutti_train_cut_owns(r->cut, run))
             sum += tutti_train_square_sum(gradients + run->state + first, (size_t)(end - first));
     }
     return sum;
@@ -104,11 +104,11 @@ static void optimize(struct tutti_replica *r, const struct tutti_work_call *call
     (void)tutti_loss_scale_update(&r->scale, !r->skipped);
 }
 
-int tutti_cut_run(const struct tutti_work_call *call, struct tutti_err *err)
+int tutti_train_cut_run(const struct tutti_work_call *call, struct tutti_err *err)
 {
     struct tutti_replica *r = ((struct tutti_replica **)call->work->context)[call->rank];
     const struct tutti_parallel_plan *plan = &r->cut->cut->plan;
-    const struct tutti_parallel_task task = tutti_parallel_task_of(plan, call->step);
+    const struct tutti_parallel_entry task = tutti_parallel_entry_of(plan, call->step);
     const double from_s = now_s();
     double *sums = (double *)(void *)((char *)call->scratch + plan->sums);
     double took_s;

@@ -67,7 +67,7 @@ enum {
     TUTTI_REPORT_RANKS,      /* the first of those by rank */
 };
 
-struct tutti_cut_rank;
+struct tutti_train_cut_rank;
 struct tutti_gpu_replica;
 struct tutti_saver;
 
@@ -102,15 +102,15 @@ struct tutti_replica {
     double norm; /* of the last step */
     double rate;
     bool skipped;
-    struct tutti_sums sums;        /* of this step, all micro-batches, all local steps */
-    double compute_s;              /* likewise: all of its work, */
-    double input_s;                /* of it the examples of the first micro-batch, */
-    double update_s;               /* and all that is no layer's */
-    bool has_input;                /* examples of the micro-batch that begins next are there */
-    bool begins;                   /* the step has not begun */
-    double hash;                   /* of the weights then */
-    struct tutti_gpu_replica *gpu; /* what it has on a device; NULL: nothing */
-    struct tutti_cut_rank *cut;    /* which part of the model it has; NULL: all */
+    struct tutti_sums sums;           /* of this step, all micro-batches, all local steps */
+    double compute_s;                 /* likewise: all of its work, */
+    double input_s;                   /* of it the examples of the first micro-batch, */
+    double update_s;                  /* and all that is no layer's */
+    bool has_input;                   /* examples of the micro-batch that begins next are there */
+    bool begins;                      /* the step has not begun */
+    double hash;                      /* of the weights then */
+    struct tutti_gpu_replica *gpu;    /* what it has on a device; NULL: nothing */
+    struct tutti_train_cut_rank *cut; /* which part of the model it has; NULL: all */
     atomic_bool stop;
     struct tutti_saver *saver; /* NULL: nothing is saved */
     bool wants_save;

@@ -126,7 +126,7 @@ static uint32_t list_parts(const struct tutti_replica *r, struct tutti_saver_pie
 
     for (uint32_t slot = 0; slot < slot_count; slot++)
         for (uint32_t i = 0; i < l->run_count && r->cut->data_rank == 0; i++)
-            if (tutti_cut_owns(r->cut, &l->runs[i]))
+            if (tutti_train_cut_owns(r->cut, &l->runs[i]))
                 ret[count++] = (struct tutti_saver_piece){slot, l->runs[i].flat, l->runs[i].count,
                                                           arrays[slot].values + l->runs[i].state};
     return count;

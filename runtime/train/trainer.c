@@ -77,7 +77,7 @@ static int write_schedule(struct tutti_trainer *t, struct tutti_err *err)
 static int open_replica(struct tutti_trainer *t, uint32_t rank, struct tutti_replica *ret,
                         struct tutti_err *err)
 {
-    return t->cut != NULL ? tutti_cut_open_rank(t, rank, ret, err)
+    return t->cut != NULL ? tutti_train_cut_open_rank(t, rank, ret, err)
                           : tutti_replica_open(&t->layout, rank, ret, err);
 }
 
@@ -167,7 +167,7 @@ int tutti_trainer_open(const struct tutti_trainer_params *params, struct tutti_t
             status = tutti_nomem(err);
     }
     if (status == 0)
-        status = t->params.parallel != NULL ? tutti_cut_open(t, err) : write_schedule(t, err);
+        status = t->params.parallel != NULL ? tutti_train_cut_open(t, err) : write_schedule(t, err);
     if (status == 0) {
         tutti_backend_ranks(t->params.backend, t->params.rank_count, &t->first_rank, &t->own_count);
         status = open_replicas(t, err);
@@ -191,13 +191,13 @@ void tutti_trainer_close(struct tutti_trainer *t)
     tutti_saving_close(t);
     for (uint32_t i = 0; t->replicas != NULL && i < t->params.rank_count; i++)
         if (t->replicas[i] != NULL) {
-            tutti_cut_close_rank(t->replicas[i]);
+            tutti_train_cut_close_rank(t->replicas[i]);
             tutti_replica_close(t->replicas[i]);
             free(t->replicas[i]);
         }
     free(t->replicas);
     free(t->states);
-    tutti_cut_close(t);
+    tutti_train_cut_close(t);
     tutti_schedule_free(t->schedule);
     tutti_arena_free(t->arena);
     free(t);
@@ -215,7 +215,7 @@ static void note_by_rank(const struct tutti_trainer *t, const double *said,
     ret->least_compute_s = compute[0];
     ret->in_sync = t->params.check_sync;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t same = t->cut != NULL               ? tutti_cut_first_alike(t, i)
+        const uint32_t same = t->cut != NULL               ? tutti_train_cut_first_alike(t, i)
                               : t->layout.weights_gathered ? i % t->layout.plan.shard_ranks
                                                            : 0;
 

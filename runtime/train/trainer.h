@@ -20,7 +20,7 @@ struct tutti_trainer {
     struct tutti_run *run;       /* NULL: closed meanwhile */
     uint64_t step_count;         /* of the inner optimizer, where there are two */
     struct tutti_saving *saving; /* NULL: nothing is saved */
-    struct tutti_cut *cut;       /* NULL: each rank has all of the model */
+    struct tutti_train_cut *cut; /* NULL: each rank has all of the model */
 };
 
 /* The first of this process. */

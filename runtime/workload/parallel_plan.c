@@ -452,12 +452,12 @@ int tutti_parallel_plan_make(const struct tutti_parallel_schedule_params *params
 
 /* ---- reading it ------------------------------------------------------------------------------ */
 
-struct tutti_parallel_task tutti_parallel_task_of(const struct tutti_parallel_plan *p,
-                                                  const struct tutti_step *step)
+struct tutti_parallel_entry tutti_parallel_entry_of(const struct tutti_parallel_plan *p,
+                                                    const struct tutti_step *step)
 {
     const uint32_t entry = step->peer - 1;
     const uint32_t devices = p->params.pipeline->device_count;
-    struct tutti_parallel_task task = {.kind = TUTTI_PARALLEL_IS_PIECE};
+    struct tutti_parallel_entry task = {.kind = TUTTI_PARALLEL_IS_PIECE};
 
     assert(step->kind == TUTTI_COMPUTE && entry < p->work_count);
     if (entry < TUTTI_PARALLEL_STAGES) {

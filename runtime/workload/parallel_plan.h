@@ -62,7 +62,7 @@ enum tutti_parallel_kind {
     TUTTI_PARALLEL_IS_OPTIMIZER,
 };
 
-struct tutti_parallel_task {
+struct tutti_parallel_entry {
     enum tutti_parallel_kind kind;
     uint32_t stage; /* of a piece */
     enum tutti_pass pass;
@@ -82,7 +82,7 @@ bool tutti_parallel_meets(const struct tutti_parallel_plan *plan, uint8_t axis);
 uint32_t tutti_parallel_pieces(const struct tutti_parallel_plan *plan, uint32_t stage,
                                enum tutti_pass pass);
 /* Of a COMPUTE step. */
-struct tutti_parallel_task tutti_parallel_task_of(const struct tutti_parallel_plan *plan,
-                                                  const struct tutti_step *step);
+struct tutti_parallel_entry tutti_parallel_entry_of(const struct tutti_parallel_plan *plan,
+                                                    const struct tutti_step *step);
 
 #endif

@@ -93,6 +93,22 @@ uint32_t tutti_tuples_number(struct tutti_tuples *tuples, const uint64_t *words,
     return tuples->count - 1;
 }
 
+uint32_t tutti_tuples_text(struct tutti_tuples *tuples, const char *text)
+{
+    size_t bytes = text == NULL ? 0 : strlen(text) + 1;
+    size_t count = (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+    uint64_t *words = calloc(count + 1, sizeof(*words));
+    uint32_t number = UINT32_MAX;
+
+    if (words == NULL)
+        return number;
+    if (bytes > 0)
+        memcpy(words, text, bytes);
+    number = tutti_tuples_number(tuples, words, count);
+    free(words);
+    return number;
+}
+
 void tutti_tuples_clear(struct tutti_tuples *tuples)
 {
     tuples->word_count = 0;

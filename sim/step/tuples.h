@@ -18,6 +18,8 @@ struct tutti_tuples {
 
 /* The number of a tuple; UINT32_MAX: no memory. A zeroed struct holds none. */
 uint32_t tutti_tuples_number(struct tutti_tuples *tuples, const uint64_t *words, size_t count);
+/* The same of a text, NULL being one as well. */
+uint32_t tutti_tuples_text(struct tutti_tuples *tuples, const char *text);
 /* Forgets all tuples, and keeps the memory. */
 void tutti_tuples_clear(struct tutti_tuples *tuples);
 void tutti_tuples_done(struct tutti_tuples *tuples);

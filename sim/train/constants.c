@@ -15,7 +15,11 @@ static const struct tutti_framework_constant constants[] = {
     {FIELD(memory), 1, 0.25},           {FIELD(passes), 1e4, 0.35},
     {FIELD(logit_bytes), 1e4, 0.5},     {FIELD(optimizer_bytes), 1e4, 0.35},
     {FIELD(forward_us), 1e6, 0.7},      {FIELD(backward_us), 1e6, 0.7},
-    {FIELD(step_us), 1e6, 0.7},
+    {FIELD(step_us), 1e6, 0.7},         {FIELD(layer_step_us), 1e6, 0.7},
+    {FIELD(collective_us), 1e6, 0.7},   {FIELD(staged_collective_us), 1e6, 0.7},
+    {FIELD(wait_us), 1e6, 0.7},         {FIELD(message_us), 1e6, 0.7},
+    {FIELD(bucket_MB), 1e6, 0.7},       {FIELD(overlap), 1, 0.35},
+    {FIELD(overlap_next), 1, 0.35},     {FIELD(async_tensor), 1, 0.35},
 };
 
 const struct tutti_framework_constant *tutti_framework_constants(size_t *ret_count)

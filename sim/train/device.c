@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/status.h"
 
@@ -104,13 +105,66 @@ struct shape {
     double depth;
 };
 
-/* What tensor parallelism leaves of a product. */
-static struct shape shape_of(const struct tutti_device_use *use, const struct tutti_operation *op)
+static double degree(uint32_t count)
 {
-    double t = use->tensor > 0 ? use->tensor : 1;
-    struct shape s = {op->count > 0 ? op->count : 1, (double)op->rows * use->batch,
-                      (double)op->columns, (double)op->depth};
+    return count > 0 ? count : 1;
+}
 
+/* Samples of a device, context parallelism counted; of tokens that only sequence parallelism
+ * divides, by that as well. */
+static double samples_of(const struct tutti_device_use *use, enum tutti_split split)
+{
+    double samples = use->batch / degree(use->context);
+
+    return split == TUTTI_SPLIT_NONE && use->sequence_parallel ? samples / degree(use->tensor)
+                                                               : samples;
+}
+
+static double imbalance(const struct tutti_device_use *use)
+{
+    return use->imbalance > 0 ? use->imbalance : 1;
+}
+
+/* Of a layer, all devices; by the variable of the same name, whose rows are those of all. */
+static double experts_of(const struct tutti_layer *layer, const struct tutti_operation *op)
+{
+    for (uint32_t v = 0; v < layer->variable_count; v++)
+        if (layer->variables[v].split == TUTTI_SPLIT_EXPERTS && op->depth > 0 &&
+            strcmp(layer->variables[v].name, op->name) == 0)
+            return (double)layer->variables[v].rows / (double)op->depth;
+    return op->count > 0 ? op->count : 1;
+}
+
+/* Each of a device's experts has its share of the tokens that all its peers send; tensor
+ * parallelism divides the wider side of its weights. */
+static struct shape expert_shape(const struct tutti_device_use *use,
+                                 const struct tutti_layer *layer, const struct tutti_operation *op)
+{
+    double t = degree(use->tensor);
+    double e = degree(use->expert);
+    double count = fmax(experts_of(layer, op) / e, 1);
+    double visits = (double)op->count * (double)op->rows * use->batch / degree(use->context);
+    struct shape s = {count, ceil(visits * imbalance(use) / count), (double)op->columns,
+                      (double)op->depth};
+
+    if (s.columns > s.depth)
+        s.columns = ceil(s.columns / t);
+    else
+        s.depth = ceil(s.depth / t);
+    return s;
+}
+
+/* What parallelism leaves of a product. */
+static struct shape shape_of(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                             const struct tutti_operation *op)
+{
+    double t = degree(use->tensor);
+    struct shape s = {op->count > 0 ? op->count : 1,
+                      ceil((double)op->rows * samples_of(use, op->split)), (double)op->columns,
+                      (double)op->depth};
+
+    if (op->split == TUTTI_SPLIT_EXPERTS)
+        return expert_shape(use, layer, op);
     if (op->split == TUTTI_SPLIT_COLUMNS || op->split == TUTTI_SPLIT_VOCAB)
         s.columns = ceil(s.columns / t);
     else if (op->split == TUTTI_SPLIT_ROWS)
@@ -121,15 +175,17 @@ static struct shape shape_of(const struct tutti_device_use *use, const struct tu
 static double moved_s(const struct tutti_device_use *use, const struct rates *r,
                       const struct tutti_operation *op)
 {
-    double t = op->split != TUTTI_SPLIT_NONE && use->tensor > 0 ? use->tensor : 1;
+    double by = op->split != TUTTI_SPLIT_NONE ? degree(use->tensor) : 1;
+    double more = op->split == TUTTI_SPLIT_EXPERTS ? imbalance(use) : 1;
 
-    return (double)(op->in_elements + op->out_elements) * use->batch * r->element_bytes / t /
-           r->bytes_per_s;
+    return (double)(op->in_elements + op->out_elements) * samples_of(use, op->split) * more *
+           r->element_bytes / by / r->bytes_per_s;
 }
 
 struct both {
     double forward_s;
-    double backward_s;
+    double backward_s; /* all of it, */
+    double weights_s;  /* and the part of the gradients of weights */
 };
 
 /* Convolutions have kernels of their own: no waves, but what fills a pipeline of matrix units, and
@@ -156,9 +212,9 @@ static double weighted_s(const struct tutti_device_use *use, const struct rates 
 
 /* A product with weights, and those of its two gradients. */
 static struct both weighted(const struct tutti_device_use *use, const struct rates *r,
-                            const struct tutti_operation *op)
+                            const struct tutti_layer *layer, const struct tutti_operation *op)
 {
-    const struct shape s = shape_of(use, op);
+    const struct shape s = shape_of(use, layer, op);
     const struct shape input = {s.count, s.rows, s.depth, s.columns};
     const struct shape weight = {s.count, s.depth, s.columns, s.rows};
     double moved = moved_s(use, r, op);
@@ -168,6 +224,7 @@ static struct both weighted(const struct tutti_device_use *use, const struct rat
     struct both b = {.forward_s = fmax(weighted_s(use, r, op, reuse, &s), moved),
                      .backward_s = fmax(weighted_s(use, r, op, reuse, &weight), moved)};
 
+    b.weights_s = b.backward_s;
     if (!op->no_input_gradient)
         b.backward_s += fmax(weighted_s(use, r, op, reuse, &input), moved);
     return b;
@@ -176,13 +233,12 @@ static struct both weighted(const struct tutti_device_use *use, const struct rat
 static struct both attention(const struct tutti_device_use *use, const struct rates *r,
                              const struct tutti_operation *op)
 {
-    double t = use->tensor > 0 ? use->tensor : 1;
-    double seconds =
-        (double)op->flops * use->batch / t / (r->flops_per_s * use->framework->attention);
-    struct both b = {seconds, seconds * ATTENTION_BACKWARD / 2};
+    double samples = samples_of(use, op->split) / degree(use->tensor);
+    double seconds = (double)op->flops * samples / (r->flops_per_s * use->framework->attention);
+    struct both b = {seconds, seconds * ATTENTION_BACKWARD / 2, 0};
     /* The matrix is written and read some five times each way: scores, softmax, dropout. */
-    double matrix_s = 5 * (double)op->rows * (double)op->columns * use->batch / t *
-                      r->element_bytes / r->bytes_per_s;
+    double matrix_s =
+        5 * (double)op->rows * (double)op->columns * samples * r->element_bytes / r->bytes_per_s;
 
     if (use->fused_attention) {
         b.forward_s = seconds / 2;
@@ -195,7 +251,7 @@ static struct both attention(const struct tutti_device_use *use, const struct ra
 }
 
 static struct both operation(const struct tutti_device_use *use, const struct rates *r,
-                             const struct tutti_operation *op)
+                             const struct tutti_layer *layer, const struct tutti_operation *op)
 {
     const struct tutti_framework *f = use->framework;
     double moved;
@@ -203,15 +259,16 @@ static struct both operation(const struct tutti_device_use *use, const struct ra
     switch (op->kind) {
     case TUTTI_WORK_MATMUL:
     case TUTTI_WORK_CONVOLUTION:
-        return weighted(use, r, op);
+        return weighted(use, r, layer, op);
     case TUTTI_WORK_ATTENTION:
         return attention(use, r, op);
     case TUTTI_WORK_LOSS: /* softmax and its gradient over the logits */
-        moved = (double)op->in_elements * use->batch * f->logit_bytes / r->bytes_per_s;
-        return (struct both){moved / 2, moved / 2};
+        moved = (double)op->in_elements * samples_of(use, op->split) * f->logit_bytes /
+                (op->split != TUTTI_SPLIT_NONE ? degree(use->tensor) : 1) / r->bytes_per_s;
+        return (struct both){moved / 2, moved / 2, 0};
     default:
         moved = f->passes * moved_s(use, r, op);
-        return (struct both){moved, 1.5 * moved};
+        return (struct both){moved, 1.5 * moved, 0};
     }
 }
 
@@ -222,33 +279,75 @@ static tutti_ps ps_of(double seconds)
     return ps >= (double)INT64_MAX / 4 ? INT64_MAX / 4 : (tutti_ps)llround(ps);
 }
 
-int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_layer *layer,
-                       struct tutti_layer_times *ret, struct tutti_err *err)
+struct layer {
+    struct both device;
+    struct both attention; /* of it */
+    struct both host;
+};
+
+static int layer_of(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                    struct layer *ret, struct tutti_err *err)
 {
     const struct tutti_framework *f = use->framework;
-    struct both device = {0, 0};
-    struct both host = {layer->operation_count * f->forward_us * 1e-6,
-                        layer->operation_count * f->backward_us * 1e-6};
+    struct layer l = {.host = {layer->operation_count * f->forward_us * 1e-6,
+                               layer->operation_count * f->backward_us * 1e-6, 0}};
     struct rates r;
     int status = rates_of(use, &r, err);
 
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < layer->operation_count; i++) {
-        struct both b = operation(use, &r, &layer->operations[i]);
+        const bool attends = layer->operations[i].kind == TUTTI_WORK_ATTENTION;
+        struct both b = operation(use, &r, layer, &layer->operations[i]);
 
-        device.forward_s += b.forward_s;
-        device.backward_s += b.backward_s;
-        if (use->recompute == TUTTI_RECOMPUTE_SELECTIVE &&
-            layer->operations[i].kind == TUTTI_WORK_ATTENTION && !use->fused_attention)
-            device.backward_s += b.forward_s;
+        if (use->recompute == TUTTI_RECOMPUTE_SELECTIVE && attends && !use->fused_attention)
+            b.backward_s += b.forward_s;
+        l.device.forward_s += b.forward_s;
+        l.device.backward_s += b.backward_s;
+        l.device.weights_s += b.weights_s;
+        if (attends) {
+            l.attention.forward_s += b.forward_s;
+            l.attention.backward_s += b.backward_s;
+        }
     }
     if (use->recompute == TUTTI_RECOMPUTE_FULL && (layer->is_transformer || use->recompute_all)) {
-        device.backward_s += device.forward_s;
-        host.backward_s += host.forward_s;
+        l.device.backward_s += l.device.forward_s;
+        l.host.backward_s += l.host.forward_s;
     }
-    ret->forward_ps = ps_of(fmax(device.forward_s, host.forward_s));
-    ret->backward_ps = layer->is_frozen ? 0 : ps_of(fmax(device.backward_s, host.backward_s));
+    *ret = l;
+    return 0;
+}
+
+int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                       struct tutti_layer_times *ret, struct tutti_err *err)
+{
+    struct layer l;
+    int status = layer_of(use, layer, &l, err);
+
+    if (status < 0)
+        return status;
+    ret->forward_ps = ps_of(fmax(l.device.forward_s, l.host.forward_s));
+    ret->backward_ps = layer->is_frozen ? 0 : ps_of(fmax(l.device.backward_s, l.host.backward_s));
+    return 0;
+}
+
+int tutti_device_layer_parts(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                             struct tutti_layer_parts *ret, struct tutti_err *err)
+{
+    struct layer l;
+    int status = layer_of(use, layer, &l, err);
+
+    if (status < 0)
+        return status;
+    *ret = (struct tutti_layer_parts){.forward_ps = ps_of(l.device.forward_s),
+                                      .attention_forward_ps = ps_of(l.attention.forward_s),
+                                      .host_forward_ps = ps_of(l.host.forward_s)};
+    if (layer->is_frozen)
+        return 0;
+    ret->weights_ps = ps_of(l.device.weights_s);
+    ret->backward_ps = ps_of(l.device.backward_s - l.device.weights_s);
+    ret->attention_backward_ps = ps_of(l.attention.backward_s);
+    ret->host_backward_ps = ps_of(l.host.backward_s);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/status.h"
 #include "sim/net/net.h"
+#include "sim/parallel/store.h"
 #include "sim/step/tuples.h"
 #include "topo/topo.h"
 
@@ -19,6 +20,7 @@ struct tutti_train_memory {
     struct tutti_tuples questions;
     struct kept *kept; /* [number of the question] */
     uint32_t capacity;
+    struct tutti_price_store *store; /* of groups of models that are cut */
 };
 
 int tutti_train_memory_new(struct tutti_train_memory **ret, struct tutti_err *err)
@@ -38,24 +40,13 @@ void tutti_train_memory_free(struct tutti_train_memory *memory)
     tutti_tuples_done(&memory->names);
     tutti_tuples_done(&memory->questions);
     free(memory->kept);
+    tutti_price_store_free(memory->store);
     free(memory);
 }
 
-/* The number of a name, NULL being one as well; UINT32_MAX: no memory. */
-static uint32_t number_of_name(struct tutti_train_memory *memory, const char *name)
+struct tutti_price_store **tutti_train_memory_store(struct tutti_train_memory *memory)
 {
-    size_t bytes = name == NULL ? 0 : strlen(name) + 1;
-    size_t count = (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-    uint64_t *words = calloc(count + 1, sizeof(*words));
-    uint32_t number = UINT32_MAX;
-
-    if (words == NULL)
-        return number;
-    if (bytes > 0)
-        memcpy(words, name, bytes);
-    number = tutti_tuples_number(&memory->names, words, count);
-    free(words);
-    return number;
+    return &memory->store;
 }
 
 int tutti_train_memory_find(struct tutti_train_memory *memory, const struct tutti_ask *ask,
@@ -63,9 +54,9 @@ int tutti_train_memory_find(struct tutti_train_memory *memory, const struct tutt
                             const struct tutti_train_price **ret_price)
 {
     const struct tutti_coll_params *params = &ask->params;
-    const uint64_t words[] = {number_of_name(memory, ask->topo->name),
-                              number_of_name(memory, ask->algorithm),
-                              number_of_name(memory, whole->name),
+    const uint64_t words[] = {tutti_tuples_text(&memory->names, ask->topo->name),
+                              tutti_tuples_text(&memory->names, ask->algorithm),
+                              tutti_tuples_text(&memory->names, whole->name),
                               ask->topo == whole,
                               (uint64_t)params->collective,
                               (uint64_t)params->dtype,

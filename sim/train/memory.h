@@ -23,4 +23,8 @@ int tutti_train_memory_find(struct tutti_train_memory *memory, const struct tutt
 int tutti_train_memory_keep(struct tutti_train_memory *memory, uint32_t number,
                             const struct tutti_train_price *price);
 
+/* Where that of sim/parallel/ is; NULL there: none yet. Freed with the memory. */
+struct tutti_price_store;
+struct tutti_price_store **tutti_train_memory_store(struct tutti_train_memory *memory);
+
 #endif

@@ -96,27 +96,28 @@ static uint32_t count_nics(const struct tutti_topo *topo)
     return nics;
 }
 
-/* The ranks of equal number of all hosts, while those of other numbers do the same: each has a NIC,
- * or where there are fewer its share of one. */
-static int make_across(const struct tutti_topo *topo, const struct tutti_axis *axis,
+/* So many ranks of each host, while the others do the same: each has a NIC, or where there are
+ * fewer its share of one. */
+static int make_across(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
                        struct tutti_topo **ret)
 {
     static const char key[] = ",nic=";
-    struct hosts hosts = {.nodes = axis->size, .gpus = 1};
+    const uint32_t per_host = topo->rank_count / topo->host_count;
+    struct hosts hosts = {.nodes = host_count, .gpus = on_host};
     uint32_t nics = count_nics(topo);
     const char *nic = strstr(topo->name, key);
     char rate[64];
 
-    if (nics < axis->width) {
+    if (nics < per_host) {
         if (nics == 0 || strncmp(topo->name, "host:", 5) != 0 || nic == NULL)
             return 0;
         nic += sizeof(key) - 1;
         (void)snprintf(rate, sizeof(rate), "%.*s", (int)strcspn(nic, ","), nic);
         if (tutti_read_rate(rate, &hosts.nic_bytes, NULL) < 0)
             return 0;
-        hosts.nic_bytes = hosts.nic_bytes * nics / axis->width;
+        hosts.nic_bytes = hosts.nic_bytes * nics * on_host / per_host;
     }
-    return make_hosts(topo->name, &hosts, axis->size, ret);
+    return make_hosts(topo->name, &hosts, on_host * host_count, ret);
 }
 
 int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
@@ -131,8 +132,22 @@ int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
     if (axis->stride == 1 && axis->size < per_host && per_host % axis->size == 0)
         return make(topo->name, 1, axis->size, axis->size, ret);
     if (axis->stride == per_host && axis->width == per_host)
-        return make_across(topo, axis, ret);
+        return make_across(topo, 1, axis->size, ret);
     return 0;
+}
+
+int tutti_part_of_hosts(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
+                        struct tutti_topo **ret)
+{
+    uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
+
+    if (!topo->is_preset || per_host == 0 || topo->rank_count % topo->host_count != 0)
+        return 0;
+    if (on_host == per_host)
+        return make(topo->name, host_count, 0, on_host * host_count, ret);
+    if (host_count == 1)
+        return make(topo->name, 1, on_host, on_host, ret);
+    return make_across(topo, on_host, host_count, ret);
 }
 
 /* ---- more or fewer devices ------------------------------------------------------------------- */

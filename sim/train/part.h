@@ -11,4 +11,9 @@
 int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
                   struct tutti_topo **ret);
 
+/* The machine of so many ranks on each of so many hosts, with their share of the network cards. As
+ * above. */
+int tutti_part_of_hosts(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
+                        struct tutti_topo **ret);
+
 #endif

@@ -8,7 +8,7 @@
 
 struct tutti_calib;
 
-enum { TUTTI_STEP_CONSTANTS_MAX = 16 };
+enum { TUTTI_STEP_CONSTANTS_MAX = 32 };
 
 /* A constant that was free. */
 struct tutti_step_constant {

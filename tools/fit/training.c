@@ -17,7 +17,7 @@
 #include "tools/validate/training_plan.h"
 #include "tools/validate/training_run.h"
 
-enum { ROUNDS = 40, FREE_MAX = 16, GROUP_BYTES = 128 };
+enum { ROUNDS = 40, FREE_MAX = 32, GROUP_BYTES = 128 };
 
 /* A row whose device alone depends on the constants: what is left is simulated once. */
 struct fit_row {

@@ -1,0 +1,359 @@
+/* What collectives of groups take, and messages to the next member; each found once and kept. */
+#include "sim/parallel/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "runtime/wide.h"
+#include "sim/parallel/store.h"
+#include "sim/predict.h"
+#include "sim/step.h"
+#include "sim/train/memory.h"
+#include "sim/train/part.h"
+#include "topo/topo.h"
+
+enum {
+    ROUTE_MAX = 32,   /* links of a route that are looked at */
+    SENDERS_MAX = 512 /* ranks whose messages are */
+};
+
+/* ---- where groups lie ------------------------------------------------------------------------ */
+
+static uint32_t ranks_on_host(const struct tutti_topo *topo)
+{
+    return topo->host_count > 0 && topo->rank_count % topo->host_count == 0
+               ? topo->rank_count / topo->host_count
+               : 0;
+}
+
+/* Of all groups alike; else `on_host` stays 0. */
+static struct tutti_group_shape shape_of(const struct tutti_topo *topo, struct tutti_axis axis)
+{
+    const uint32_t per_host = ranks_on_host(topo);
+    struct tutti_group_shape shape = {.axis = axis};
+
+    if (per_host == 0)
+        return shape;
+    if (per_host % axis.period == 0)
+        shape.on_host = axis.size;
+    else if (axis.stride % per_host == 0 || (axis.size == 2 && axis.stride > per_host))
+        shape.on_host = 1;
+    else if (axis.period % per_host == 0 && per_host % axis.stride == 0 &&
+             axis.period == axis.stride * axis.size)
+        shape.on_host = per_host / axis.stride;
+    if (shape.on_host > 0)
+        shape.host_count = axis.size / shape.on_host;
+    return shape;
+}
+
+int tutti_groups_open(const struct tutti_parallel_ask *ask, const struct tutti_parallel *parallel,
+                      struct tutti_groups *ret, struct tutti_err *err)
+{
+    struct tutti_groups groups = {.ask = ask};
+    struct tutti_price_store **store = tutti_train_memory_store(ask->memory);
+
+    if (*store == NULL)
+        *store = tutti_price_store_new();
+    if (*store == NULL)
+        return tutti_nomem(err);
+    groups.store = *store;
+    groups.machine = tutti_price_store_name(groups.store, ask->topo->name);
+    if (groups.machine == UINT32_MAX)
+        return tutti_nomem(err);
+    for (int i = 0; i < TUTTI_GROUP_COUNT; i++)
+        groups.shapes[i] =
+            shape_of(ask->topo, tutti_parallel_axis(parallel, (enum tutti_parallel_group)i));
+    *ret = groups;
+    return 0;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The slowest of the messages from ranks of the first host to the next member of their group, when
+ * all are sent at once and share the links of that host alike. */
+static bool find_hop(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                     struct tutti_kept_hop *ret)
+{
+    const uint32_t per_host = ranks_on_host(topo);
+    const uint32_t some = per_host > 0 ? per_host : topo->rank_count;
+    const uint32_t senders = some < SENDERS_MAX ? some : SENDERS_MAX;
+    uint32_t *links = calloc((size_t)senders * ROUTE_MAX, sizeof(*links));
+    uint32_t count = 0;
+
+    if (links == NULL)
+        return false;
+    *ret = (struct tutti_kept_hop){.bytes_per_s = UINT64_MAX};
+    for (uint32_t rank = 0; rank < senders; rank++) {
+        const uint32_t member = rank % axis->period / axis->stride;
+        const uint32_t to =
+            member + 1 < axis->size ? rank + axis->stride : rank - member * axis->stride;
+        uint32_t length;
+        tutti_ps latency_ps = 0;
+
+        if (to == rank || to >= topo->rank_count || member >= axis->size)
+            continue;
+        length = tutti_topo_route(topo, rank, to, links + count, ROUTE_MAX);
+        length = length < ROUTE_MAX ? length : ROUTE_MAX;
+        for (uint32_t i = 0; i < length; i++)
+            latency_ps += tutti_topo_link(topo, links[count + i]).latency_ps;
+        ret->latency_ps = latency_ps > ret->latency_ps ? latency_ps : ret->latency_ps;
+        count += length;
+    }
+    qsort(links, count, sizeof(*links), by_number);
+    for (uint32_t i = 0; i < count;) {
+        uint32_t users = 1;
+        uint64_t rate;
+
+        while (i + users < count && links[i + users] == links[i])
+            users++;
+        rate = tutti_topo_link(topo, links[i]).bytes_per_s / users;
+        ret->bytes_per_s = rate < ret->bytes_per_s ? rate : ret->bytes_per_s;
+        i += users;
+    }
+    free(links);
+    return true;
+}
+
+static tutti_ps moved_ps(uint64_t bytes, uint64_t bytes_per_s)
+{
+    const uint64_t ps = tutti_muldiv_up(bytes, (uint64_t)TUTTI_PS_PER_S, bytes_per_s);
+
+    return ps < INT64_MAX / 4 ? (tutti_ps)ps : INT64_MAX / 4;
+}
+
+static int hop_of(const struct tutti_groups *g, const struct tutti_axis *axis,
+                  const struct tutti_kept_hop **ret)
+{
+    const uint64_t key[] = {g->machine, axis->stride, axis->size, axis->period};
+    struct tutti_kept_hop *kept = tutti_price_store_hop(g->store, key, 4);
+
+    if (kept == NULL)
+        return -TUTTI_ENOMEM;
+    if (kept->bytes_per_s == 0 && !find_hop(g->ask->topo, axis, kept))
+        return -TUTTI_ENOMEM;
+    *ret = kept;
+    return 0;
+}
+
+int tutti_groups_hop(const struct tutti_groups *g, enum tutti_parallel_group group, uint64_t bytes,
+                     tutti_ps *ret, struct tutti_err *err)
+{
+    const struct tutti_kept_hop *hop;
+
+    *ret = 0;
+    if (g->shapes[group].axis.size <= 1 || bytes == 0)
+        return 0;
+    if (hop_of(g, &g->shapes[group].axis, &hop) < 0)
+        return tutti_nomem(err);
+    *ret = hop->latency_ps + moved_ps(bytes, hop->bytes_per_s);
+    return 0;
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* On a machine of which no part can be made: round a ring of the members, by the slowest link. */
+static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape *shape,
+                   enum tutti_collective collective, uint64_t bytes, struct tutti_kept_price *ret,
+                   struct tutti_err *err)
+{
+    const uint64_t rounds =
+        (uint64_t)(shape->axis.size - 1) * (collective == TUTTI_ALLREDUCE ? 2 : 1);
+    const struct tutti_kept_hop *hop;
+
+    if (hop_of(g, &shape->axis, &hop) < 0)
+        return tutti_nomem(err);
+    *ret = (struct tutti_kept_price){
+        .ps = (tutti_ps)rounds *
+              (hop->latency_ps + moved_ps(bytes / shape->axis.size + 1, hop->bytes_per_s))};
+    return 0;
+}
+
+/* Whether a rank of the part has no faster way out of its host than one of the whole has. */
+static bool is_fair(const struct tutti_topo *topo, const struct tutti_topo *part, uint32_t on_host)
+{
+    const struct tutti_axis across = {
+        .width = on_host, .stride = on_host, .size = 2, .period = 2 * on_host, .repeat = 1};
+    const uint32_t per_host = ranks_on_host(topo);
+    const struct tutti_axis whole = {
+        .width = per_host, .stride = per_host, .size = 2, .period = 2 * per_host, .repeat = 1};
+    struct tutti_kept_hop ours;
+    struct tutti_kept_hop theirs;
+
+    if (part->host_count <= 1)
+        return true;
+    return find_hop(part, &across, &ours) && find_hop(topo, &whole, &theirs) &&
+           ours.bytes_per_s <= theirs.bytes_per_s + theirs.bytes_per_s / 50;
+}
+
+static int part_of(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                   struct tutti_kept_part **ret, struct tutti_err *err)
+{
+    const struct tutti_topo *topo = g->ask->topo;
+    const uint64_t key[] = {g->machine, shape->on_host, shape->host_count};
+    struct tutti_kept_part *part = tutti_price_store_part(g->store, key, 3);
+    struct tutti_topo *made = NULL;
+    int status;
+
+    if (part == NULL)
+        return tutti_nomem(err);
+    *ret = part;
+    if (part->is_known)
+        return 0;
+    status = shape->on_host == 0
+                 ? 0
+                 : tutti_part_of_hosts(topo, shape->on_host, shape->host_count, &made);
+    if (status < 0)
+        return tutti_nomem(err);
+    if (made != NULL && !is_fair(topo, made, shape->on_host)) {
+        tutti_topo_free(made);
+        made = NULL;
+    }
+    status = made == NULL ? 0 : tutti_predict_memory_new(&part->memory, err);
+    if (status < 0) {
+        tutti_topo_free(made);
+        return status;
+    }
+    part->topo = made;
+    part->is_known = true;
+    return 0;
+}
+
+/* Elements that are priced: of more than some KiB a multiple of GRAIN bytes, as frameworks pad
+ * them; what is left over at the end of odd shards takes long to simulate and next to no time. */
+static uint64_t padded(uint64_t count, uint32_t element_bytes)
+{
+    enum { GRAIN = 1024, EXACT_BELOW = 16384 };
+    const uint64_t grain = GRAIN / element_bytes;
+
+    return tutti_times(count, element_bytes) < EXACT_BELOW ? count
+                                                           : (count + grain - 1) / grain * grain;
+}
+
+static int predict(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                   const struct tutti_coll_params *params, struct tutti_kept_price *ret,
+                   struct tutti_err *err)
+{
+    const uint32_t units = g->ask->use.accelerator->units;
+    struct tutti_ask ask = {.size = sizeof(ask),
+                            .params = *params,
+                            .algorithm =
+                                params->collective == TUTTI_ALLREDUCE ? g->ask->algorithm : NULL,
+                            .protocols = g->ask->protocols,
+                            .as_nccl = g->ask->as_nccl};
+    const uint64_t bytes =
+        tutti_collective_bytes(params->collective, params->count, params->dtype, shape->axis.size);
+    struct tutti_kept_part *part = NULL;
+    struct tutti_answer answer;
+    int status = part_of(g, shape, &part, err);
+
+    if (status < 0)
+        return status;
+    if (part->topo == NULL)
+        return by_ring(g, shape, params->collective, bytes, ret, err);
+    ask.topo = part->topo;
+    ask.memory = part->memory;
+    status = tutti_predict(&ask, &answer, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "%s among %u ranks (%s)",
+                          tutti_collective_name(params->collective), shape->axis.size,
+                          shape->axis.name);
+    *ret = (struct tutti_kept_price){.ps = answer.time_ps};
+    if (answer.channel_count > 0 && units > 0)
+        ret->share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE, units);
+    return 0;
+}
+
+static int price_of(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                    const struct tutti_coll_params *params, struct tutti_kept_price *ret,
+                    struct tutti_err *err)
+{
+    const bool uneven = shape->on_host == 0;
+    const uint64_t key[] = {g->machine,
+                            tutti_price_store_name(g->store, g->ask->algorithm),
+                            shape->on_host,
+                            uneven ? shape->axis.stride : shape->host_count,
+                            uneven ? shape->axis.size : 0,
+                            (uint64_t)params->collective,
+                            (uint64_t)params->dtype,
+                            params->count};
+    struct tutti_kept_price *kept =
+        tutti_price_store_price(g->store, key, sizeof(key) / sizeof(key[0]));
+    struct tutti_kept_price price;
+    int status = 0;
+
+    if (kept == NULL || key[1] == UINT32_MAX)
+        return tutti_nomem(err);
+    if (!kept->is_known) {
+        status = predict(g, shape, params, &price, err);
+        if (status < 0)
+            return status;
+        price.is_known = true;
+        *kept = price;
+    }
+    *ret = *kept;
+    return 0;
+}
+
+/* The points of the grid round a count: powers of two, and one and a half times these. */
+static void neighbours(uint64_t count, uint64_t *ret_below, uint64_t *ret_above)
+{
+    uint64_t power = 1024;
+
+    while (power <= count / 2)
+        power *= 2;
+    *ret_below = count >= power + power / 2 ? power + power / 2 : power;
+    *ret_above = count >= power + power / 2 ? 2 * power : power + power / 2;
+}
+
+int tutti_groups_price(struct tutti_groups *g, enum tutti_parallel_group group,
+                       enum tutti_collective collective, uint64_t count, uint32_t element_bytes,
+                       tutti_ps *ret, uint32_t *ret_share, struct tutti_err *err)
+{
+    const struct tutti_group_shape *shape = &g->shapes[group];
+    struct tutti_coll_params params = {.collective = collective,
+                                       .dtype = element_bytes == 1   ? TUTTI_INT8
+                                                : element_bytes == 2 ? TUTTI_BFLOAT16
+                                                                     : TUTTI_FLOAT32,
+                                       .op = TUTTI_SUM};
+    struct tutti_kept_price below = {.ps = 0};
+    struct tutti_kept_price above;
+    uint64_t from;
+    uint64_t to;
+    int status = 0;
+
+    params.count = padded(count, element_bytes);
+    if (shape->axis.size > 1 && count > 0) {
+        neighbours(params.count, &from, &to);
+        if (!g->ask->coarse || params.count <= from) {
+            status = price_of(g, shape, &params, &below, err);
+        } else {
+            const uint64_t between = params.count - from;
+
+            params.count = from;
+            status = price_of(g, shape, &params, &below, err);
+            params.count = to;
+            if (status == 0)
+                status = price_of(g, shape, &params, &above, err);
+            if (status == 0)
+                below.ps += above.ps <= below.ps
+                                ? 0
+                                : (tutti_ps)tutti_muldiv((uint64_t)(above.ps - below.ps), between,
+                                                         to - from);
+        }
+    }
+    if (status < 0)
+        return status;
+    *ret = below.ps;
+    if (ret_share != NULL)
+        *ret_share = below.share;
+    return 0;
+}

@@ -1,0 +1,323 @@
+/* A training step of a model that is cut, predicted: passes, the pipeline, what follows, and how
+ * its time divides. */
+#include "sim/parallel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/model.h"
+#include "runtime/status.h"
+#include "runtime/wide.h"
+#include "sim/parallel/run.h"
+#include "topo/topo.h"
+
+const char *tutti_parallel_task_name(enum tutti_parallel_task task)
+{
+    static const char *const names[TUTTI_TASK_COUNT] = {
+        "input", "forward", "backward", "weights", "gradients", "optimizer", "gather"};
+
+    return names[task];
+}
+
+/* ---- the end of a step ----------------------------------------------------------------------- */
+
+/* The device that is done with its gradients last, and when; where no device waits for others
+ * before the optimizer, what it is busy for counts. */
+static void find_end(const struct tutti_cut_run *run, struct tutti_cut_end *ret)
+{
+    struct tutti_cut_end end = {.last = 0};
+    tutti_ps latest_ps = -1;
+
+    for (uint32_t d = 0; d < run->p.pipeline; d++) {
+        const struct tutti_cut_device *device = &run->devices[d];
+        tutti_ps at_ps = device->end_ps + device->data_ps;
+
+        if (run->ask.post_validation)
+            at_ps -= device->begin_ps;
+        if (at_ps > latest_ps) {
+            latest_ps = at_ps;
+            end.last = d;
+        }
+        if (device->optimizer_ps + device->gather_ps > end.behind_ps) {
+            end.behind_ps = device->optimizer_ps + device->gather_ps;
+            end.gather_ps = device->gather_ps;
+        }
+    }
+    end.first_ps = run->ask.prefetch == 0 ? run->input_ps : 0;
+    end.reduced_ps = end.first_ps + latest_ps;
+    end.step_ps = end.reduced_ps + end.behind_ps;
+    if (run->input_ps > end.step_ps) /* batches are made ahead: the host works while devices do */
+        end.step_ps = run->input_ps;
+    *ret = end;
+}
+
+static void add_passes(const struct tutti_cut_run *run, uint32_t d,
+                       tutti_ps parts[TUTTI_PART_COUNT])
+{
+    for (uint32_t chunk = 0; chunk < run->p.virtual_stages; chunk++) {
+        const struct tutti_passes *passes =
+            &run->passes[tutti_pipeline_stage(&run->pipeline, d, chunk)];
+
+        for (int pass = 0; pass < TUTTI_PASSES; pass++)
+            for (int part = 0; part < TUTTI_PART_COUNT; part++)
+                parts[part] += passes->pass[pass].ps[part] * run->p.micro_batches;
+    }
+}
+
+static void divide(const struct tutti_cut_run *run, const struct tutti_cut_end *end,
+                   struct tutti_parallel_split *ret)
+{
+    const struct tutti_cut_device *device = &run->devices[end->last];
+    tutti_ps parts[TUTTI_PART_COUNT] = {0};
+    tutti_ps busy_ps = 0;
+    tutti_ps begin_ps = run->ask.post_validation ? device->begin_ps : 0;
+
+    add_passes(run, end->last, parts);
+    for (int i = 0; i < TUTTI_PART_COUNT; i++)
+        busy_ps += parts[i];
+    *ret = (struct tutti_parallel_split){
+        .compute_ps = parts[TUTTI_PART_COMPUTE],
+        .host_ps = parts[TUTTI_PART_HOST],
+        .tensor_ps = parts[TUTTI_PART_TENSOR],
+        .context_ps = parts[TUTTI_PART_CONTEXT],
+        .expert_ps = parts[TUTTI_PART_EXPERT],
+        .gather_ps = parts[TUTTI_PART_GATHER] + end->gather_ps,
+        .data_ps = parts[TUTTI_PART_DATA] + device->data_ps,
+        .optimizer_ps = end->behind_ps - end->gather_ps,
+        .pipeline_ps = device->end_ps - device->hopless_ps,
+        .input_ps = end->step_ps - end->reduced_ps - end->behind_ps + end->first_ps,
+    };
+    if (ret->pipeline_ps > device->end_ps - begin_ps - busy_ps)
+        ret->pipeline_ps = device->end_ps - begin_ps - busy_ps;
+    ret->bubble_ps = device->end_ps - begin_ps - busy_ps - ret->pipeline_ps;
+}
+
+/* ---- the host -------------------------------------------------------------------------------- */
+
+/* Times of steps are added up as whole picoseconds, which go to 106 days. */
+static int check_length(double ps, struct tutti_err *err)
+{
+    const double longest_ps = (double)(INT64_MAX / 4);
+    const double day_ps = 86400.0 * (double)TUTTI_PS_PER_S;
+
+    if (ps <= longest_ps)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "a step of '%.3g' days (at most %.0f)", ps / day_ps,
+                      longest_ps / day_ps);
+}
+
+/* What a host needs for the samples of its ranks; those that have the same share them. */
+static int time_input(struct tutti_cut_run *run, struct tutti_err *err)
+{
+    const struct tutti_topo *topo = run->ask.topo;
+    const double workers = run->ask.input_workers > 0 ? run->ask.input_workers : 1;
+    const double hosts = topo->host_count > 0 ? topo->host_count : topo->rank_count;
+    const double samples =
+        (double)tutti_parallel_samples(&run->p) * run->p.pipeline * run->p.tensor * run->p.context;
+    const double sharing = fmin((double)run->p.tensor * run->p.context * run->p.pipeline,
+                                fmax(topo->rank_count / hosts, 1));
+    double ps;
+    int status;
+
+    if (run->ask.input_rate <= 0)
+        return 0;
+    ps = samples / sharing / hosts / (run->ask.input_rate * workers) * (double)TUTTI_PS_PER_S;
+    status = check_length(ps, err);
+    if (status == 0)
+        run->input_ps = (tutti_ps)llround(ps);
+    return status;
+}
+
+static int check_passes(const struct tutti_cut_run *run, struct tutti_err *err)
+{
+    double sum_ps = 0;
+
+    for (uint32_t s = 0; s < run->stage_count; s++)
+        sum_ps += (double)run->stages[s].forward_ps + (double)run->stages[s].backward_ps +
+                  (double)run->stages[s].weights_ps;
+    return check_length(2 * sum_ps * run->p.micro_batches, err);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int fill_memory(const struct tutti_cut_run *run, struct tutti_parallel_answer *answer,
+                       struct tutti_err *err)
+{
+    const struct tutti_parallel_ask *ask = &run->ask;
+    struct tutti_footprint_params params = {
+        .size = sizeof(params),
+        .model = ask->model,
+        .accelerator = ask->use.accelerator,
+        .precision = ask->use.precision,
+        .optimizer = ask->optimizer,
+        .micro_batch = run->p.micro_batch,
+        .micro_batches = run->p.micro_batches,
+        .tensor = run->p.tensor,
+        .pipeline = run->p.pipeline,
+        .data = run->p.data,
+        .expert = run->p.expert,
+        .sequence_parallel = run->p.sequence_parallel,
+        .fused_attention = ask->use.fused_attention,
+        .recompute = ask->use.recompute,
+        .sharding = run->p.sharding,
+        .virtual_stages = run->p.virtual_stages,
+        .one_stage = true,
+        .keeps_weights = run->p.keep_weights,
+    };
+    int status = 0;
+
+    if (tutti_memory_framework_find(ask->use.framework->name, &params.framework, NULL) < 0)
+        params.framework = NULL;
+    answer->footprints = calloc(run->p.pipeline, sizeof(*answer->footprints));
+    if (answer->footprints == NULL)
+        return tutti_nomem(err);
+    answer->fits = true;
+    for (uint32_t d = 0; d < run->p.pipeline && status == 0; d++) {
+        struct tutti_footprint *f = &answer->footprints[d];
+
+        params.stage = d;
+        status = tutti_footprint_of(&params, f, err);
+        if (status < 0 || f->fits || f->capacity_bytes == 0)
+            continue;
+        answer->fits = false;
+        if (!ask->any_memory)
+            status = tutti_footprint_check(&params, err);
+    }
+    return status;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* Three times the forward pass, as is usual; what is frozen has that alone. */
+static double flops_of(const struct tutti_workload *model)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct tutti_layer *layer = &model->layers[i];
+
+        for (uint32_t k = 0; k < layer->operation_count; k++)
+            sum += (double)layer->operations[k].flops * layer->repeat * (layer->is_frozen ? 1 : 3);
+    }
+    return sum;
+}
+
+static void fill_rates(const struct tutti_cut_run *run, struct tutti_parallel_answer *a)
+{
+    const struct tutti_parallel_ask *ask = &run->ask;
+    const struct tutti_model_sums sums = tutti_model_sum(ask->model);
+    const double step_s = (double)a->step_ps / (double)TUTTI_PS_PER_S;
+    const double peak = (double)tutti_accelerator_flops(ask->use.accelerator, ask->use.precision) *
+                        ask->topo->rank_count;
+
+    a->parameters = sums.parameters;
+    a->samples = tutti_parallel_samples(&run->p);
+    a->flops = flops_of(ask->model) * (double)a->samples;
+    a->framework = ask->use.framework->name;
+    a->accelerator = ask->use.accelerator->name;
+    if (step_s <= 0)
+        return;
+    a->samples_per_s = (double)a->samples / step_s;
+    if (ask->model->sample == TUTTI_SAMPLE_SEQUENCE)
+        a->tokens_per_s = a->samples_per_s * ask->model->sequence;
+    if (peak > 0)
+        a->mfu_percent = 100 * a->flops / step_s / peak;
+}
+
+static int time_step(struct tutti_cut_run *run, struct tutti_cut_end *end, struct tutti_err *err)
+{
+    int status = tutti_cut_time_stages(run, err);
+
+    if (status == 0)
+        status = check_passes(run, err);
+    if (status == 0)
+        status = time_input(run, err);
+    if (status == 0)
+        status = tutti_cut_play(run, err);
+    if (status == 0)
+        status = tutti_cut_time_data(run, err);
+    if (status == 0)
+        find_end(run, end);
+    return status;
+}
+
+/* A measured step says how fast devices really are: what they take alone is scaled until the step
+ * is as long as that. What devices wait for each other scales with it, messages do not. */
+static int time_to_anchor(struct tutti_cut_run *run, struct tutti_cut_end *end,
+                          struct tutti_err *err)
+{
+    enum { ROUNDS = 3 };
+    const double anchor_ps = (double)run->ask.anchor_ps;
+    int status = 0;
+
+    for (int i = 0; i < ROUNDS && status == 0; i++) {
+        struct tutti_parallel_split s;
+        double own_ps;
+
+        divide(run, end, &s);
+        own_ps = (double)(s.compute_ps + s.host_ps + s.bubble_ps + s.optimizer_ps);
+        if (own_ps <= 0 || anchor_ps <= (double)end->step_ps - own_ps)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "a measured step of '%.3g' s, of which %.3g are communication (more)",
+                              anchor_ps * 1e-12, ((double)end->step_ps - own_ps) * 1e-12);
+        run->ask.pace = (run->ask.pace > 0 ? run->ask.pace : 1) *
+                        (anchor_ps - ((double)end->step_ps - own_ps)) / own_ps;
+        memset(run->passes, 0, run->stage_count * sizeof(*run->passes));
+        status = time_step(run, end, err);
+    }
+    return status;
+}
+
+static int predict(struct tutti_cut_run *run, struct tutti_parallel_answer *answer,
+                   struct tutti_err *err)
+{
+    struct tutti_cut_end end;
+    int status = fill_memory(run, answer, err);
+
+    if (status == 0)
+        status = time_step(run, &end, err);
+    if (status == 0 && run->ask.anchor_ps > 0)
+        status = time_to_anchor(run, &end, err);
+    if (status == 0 && run->ask.note != NULL)
+        status = tutti_cut_note(run, &end, err);
+    if (status < 0)
+        return status;
+    answer->step_ps = end.step_ps;
+    answer->last_device = end.last;
+    answer->device_count = run->p.pipeline;
+    answer->stage_count = run->stage_count;
+    answer->stages = run->stages;
+    run->stages = NULL;
+    divide(run, &end, &answer->split);
+    fill_rates(run, answer);
+    tutti_cut_say_limit(run, answer);
+    return 0;
+}
+
+int tutti_parallel_predict(const struct tutti_parallel_ask *ask, struct tutti_parallel_answer *ret,
+                           struct tutti_err *err)
+{
+    struct tutti_parallel_answer answer = {.step_ps = 0};
+    struct tutti_cut_run run = {.stage_count = 0};
+    int status = tutti_cut_open(ask, &run, err);
+
+    if (status == 0)
+        status = predict(&run, &answer, err);
+    if (status == 0)
+        *ret = answer;
+    else
+        tutti_parallel_answer_free(&answer);
+    tutti_cut_close(&run);
+    return status;
+}
+
+void tutti_parallel_answer_free(struct tutti_parallel_answer *answer)
+{
+    if (answer == NULL)
+        return;
+    free(answer->footprints);
+    free(answer->stages);
+    answer->footprints = NULL;
+    answer->stages = NULL;
+}
