@@ -139,6 +139,10 @@ uint32_t tutti_parallel_stage_layers(const struct tutti_parallel *parallel,
 void tutti_parallel_stage_repeats(const struct tutti_parallel *parallel,
                                   const struct tutti_workload *model, uint32_t stage,
                                   uint32_t *ret);
+/* The same of one layer. */
+uint32_t tutti_parallel_layer_repeats(const struct tutti_parallel *parallel,
+                                      const struct tutti_workload *model, uint32_t stage,
+                                      uint32_t layer);
 
 /* Parameters that a rank of a pipeline's device has, all of its stages together, before any
  * sharding; what degrees do not divide is rounded up, variable by variable. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "runtime/api.h"
+#include "runtime/parallel.h"
 #include "runtime/traffic.h"
 #include "topo/accelerator.h"
 
@@ -105,6 +106,13 @@ struct tutti_footprint_params {
         gathered_layers; /* ZeRO-3: that have weights at once; 0: 2, one in work and the next */
     bool keeps_weights;  /* ZeRO-3: weights gathered forward stay for backward */
     bool keeps_errors;   /* what compressed gradients leave out: 4 bytes a parameter */
+    /* NULL, or the degrees, in the place of all that stand above: micro_batch and micro_batches,
+     * tensor to sequence_parallel, sharding and shard_ranks, virtual_stages, stage_layers,
+     * keeps_weights. With it stages are devices, which hold what their tasks say, chunk by chunk
+     * (runtime/pipeline.h); what is saved is divided by context parallelism as well; and the device
+     * is one with the busiest expert. Of experts divided over ranks, tensor parallelism gathers
+     * what was dispatched, and keeps it whole. */
+    const struct tutti_parallel *parallel;
 };
 
 /* ---- what comes out ------------------------------------------------------------------------- */
@@ -134,12 +142,16 @@ struct tutti_footprint {
     uint64_t total_bytes;     /* of the device */
     uint64_t capacity_bytes;  /* 0: not known */
     bool fits;
-    uint32_t stage; /* of a pipeline: the one that this is */
+    uint32_t stage; /* of a pipeline: the one, or the device, that this is */
 };
 
-/* -TUTTI_EINVAL for what does not go together. Sums saturate. */
+/* -TUTTI_EINVAL for what does not go together; -TUTTI_ENOMEM. Sums saturate. */
 int tutti_footprint_of(const struct tutti_footprint_params *params, struct tutti_footprint *ret,
                        struct tutti_err *err);
+
+/* Of each device of a pipeline. ret: [pipeline]; `one_stage` and `stage` mean nothing. */
+int tutti_footprint_stages(const struct tutti_footprint_params *params, struct tutti_footprint *ret,
+                           struct tutti_err *err);
 
 /* 0 where it fits; else -TUTTI_EINVAL with the three largest terms and with what would make it fit,
  * found by trying: smaller micro-batches, recomputation, ZeRO stages, more devices. */

@@ -183,8 +183,8 @@ static int check_pipeline(const struct tutti_parallel *p, struct tutti_err *err)
 static bool is_divided(const struct tutti_workload *model)
 {
     for (uint32_t i = 0; i < model->layer_count; i++)
-        for (uint32_t o = 0; o < model->layers[i].operation_count; o++)
-            if (model->layers[i].operations[o].split == TUTTI_SPLIT_ROWS)
+        for (uint32_t v = 0; v < model->layers[i].variable_count; v++)
+            if (model->layers[i].variables[v].split == TUTTI_SPLIT_COLUMNS)
                 return true;
     return false;
 }

@@ -288,3 +288,16 @@ void tutti_parallel_stage_repeats(const struct tutti_parallel *parallel,
     for (uint32_t i = 0; i < model->layer_count; i++)
         ret[i] = tutti_parallel_next_repeats(&cut);
 }
+
+uint32_t tutti_parallel_layer_repeats(const struct tutti_parallel *parallel,
+                                      const struct tutti_workload *model, uint32_t stage,
+                                      uint32_t layer)
+{
+    const struct tutti_parallel p = tutti_parallel_filled(parallel);
+    struct tutti_stage_cut cut = tutti_parallel_cut(&p, model, stage);
+
+    assert(layer < model->layer_count);
+    for (uint32_t i = 0; i < layer; i++)
+        (void)tutti_parallel_next_repeats(&cut);
+    return tutti_parallel_next_repeats(&cut);
+}

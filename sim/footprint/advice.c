@@ -22,9 +22,39 @@ static double gibi(uint64_t bytes)
     return (double)bytes / 0x1p30;
 }
 
-static bool fits(const struct tutti_footprint_params *p, struct tutti_footprint *f)
+/* Another setting of what was asked; degrees that came as a struct are changed there. */
+struct trial {
+    struct tutti_footprint_params p;
+    struct tutti_parallel degrees;
+};
+
+static void begin(struct trial *trial, const struct tutti_footprint_params *asked)
 {
-    return tutti_footprint_of(p, f, NULL) == 0 && f->fits;
+    trial->p = *asked;
+    trial->degrees = (struct tutti_parallel){.size = sizeof(trial->degrees)};
+    if (asked->parallel != NULL &&
+        tutti_parallel_complete(asked->parallel, &trial->degrees, NULL) == 0)
+        trial->p.parallel = &trial->degrees;
+}
+
+static void set_batch(struct trial *trial, uint64_t micro_batch, uint64_t micro_batches)
+{
+    trial->p.micro_batch = micro_batch;
+    trial->p.micro_batches = (uint32_t)micro_batches;
+    trial->degrees.micro_batch = (uint32_t)micro_batch;
+    trial->degrees.micro_batches = (uint32_t)micro_batches;
+}
+
+static void set_sharding(struct trial *trial, enum tutti_sharding sharding)
+{
+    trial->p.sharding = sharding;
+    trial->degrees.sharding = sharding;
+    trial->degrees.keep_weights = sharding == TUTTI_SHARD_ZERO3 && trial->p.pipeline > 1;
+}
+
+static bool fits(struct trial *trial, struct tutti_footprint *f)
+{
+    return tutti_footprint_of(&trial->p, f, NULL) == 0 && f->fits;
 }
 
 __attribute__((format(printf, 3, 4))) static void
@@ -48,44 +78,46 @@ add(struct advice *advice, const struct tutti_footprint *f, const char *format, 
 /* The largest micro-batch that divides this one; the step keeps its samples. */
 static void try_batches(const struct tutti_footprint_params *asked, struct advice *advice)
 {
-    struct tutti_footprint_params p = *asked;
     struct tutti_footprint f;
+    struct trial trial;
 
+    begin(&trial, asked);
     for (uint64_t by = 2; by <= asked->micro_batch && by <= DIVISORS_MAX; by++) {
         if (asked->micro_batch % by != 0)
             continue;
-        p.micro_batch = asked->micro_batch / by;
-        p.micro_batches = (uint32_t)(asked->micro_batches * by);
-        if (!fits(&p, &f))
+        set_batch(&trial, asked->micro_batch / by, asked->micro_batches * by);
+        if (!fits(&trial, &f))
             continue;
-        add(advice, &f, "micro-batch %" PRIu64, p.micro_batch);
+        add(advice, &f, "micro-batch %" PRIu64, trial.p.micro_batch);
         return;
     }
 }
 
 static void try_recompute(const struct tutti_footprint_params *asked, struct advice *advice)
 {
-    struct tutti_footprint_params p = *asked;
     struct tutti_footprint f;
+    struct trial trial;
 
+    begin(&trial, asked);
     for (int mode = (int)asked->recompute + 1; mode < TUTTI_RECOMPUTE_COUNT; mode++) {
-        p.recompute = (enum tutti_recompute)mode;
-        if (!fits(&p, &f))
+        trial.p.recompute = (enum tutti_recompute)mode;
+        if (!fits(&trial, &f))
             continue;
-        add(advice, &f, "recompute %s", tutti_recompute_name(p.recompute));
+        add(advice, &f, "recompute %s", tutti_recompute_name(trial.p.recompute));
         return;
     }
 }
 
 static void try_sharding(const struct tutti_footprint_params *asked, struct advice *advice)
 {
-    struct tutti_footprint_params p = *asked;
     struct tutti_footprint f;
+    struct trial trial;
 
+    begin(&trial, asked);
     for (int stage = (int)asked->sharding + 1; stage <= TUTTI_SHARD_ZERO3 && asked->data > 1;
          stage++) {
-        p.sharding = (enum tutti_sharding)stage;
-        if (!fits(&p, &f))
+        set_sharding(&trial, (enum tutti_sharding)stage);
+        if (!fits(&trial, &f))
             continue;
         add(advice, &f, "ZeRO-%d", stage);
         return;
@@ -93,19 +125,20 @@ static void try_sharding(const struct tutti_footprint_params *asked, struct advi
 }
 
 /* More replicas help who shards, as each then owns less; the sharding group is all of them. */
-static bool try_replicas(const struct tutti_footprint_params *asked, struct advice *advice,
-                         const char *before)
+static bool try_replicas(struct trial *trial, struct advice *advice, const char *before)
 {
-    struct tutti_footprint_params p = *asked;
     struct tutti_footprint f;
-    uint64_t per_replica = (uint64_t)p.tensor * p.pipeline;
+    uint64_t per_replica = (uint64_t)trial->p.tensor * trial->p.pipeline;
 
-    p.shard_ranks = 0;
-    while (p.sharding != TUTTI_SHARD_NONE && p.data <= DEVICES_MAX / 2 / per_replica) {
-        p.data *= 2;
-        if (!fits(&p, &f))
+    trial->p.shard_ranks = 0;
+    trial->degrees.shard_ranks = 0;
+    while (trial->p.sharding != TUTTI_SHARD_NONE &&
+           trial->p.data <= DEVICES_MAX / 2 / per_replica) {
+        trial->p.data *= 2;
+        trial->degrees.data *= 2;
+        if (!fits(trial, &f))
             continue;
-        add(advice, &f, "%s%" PRIu64 " devices", before, per_replica * p.data);
+        add(advice, &f, "%s%" PRIu64 " devices", before, per_replica * trial->p.data);
         return true;
     }
     return false;
@@ -113,16 +146,20 @@ static bool try_replicas(const struct tutti_footprint_params *asked, struct advi
 
 static void try_tensor(const struct tutti_footprint_params *asked, struct advice *advice)
 {
-    struct tutti_footprint_params p = *asked;
+    uint32_t heads = asked->model->transformer.heads;
     struct tutti_footprint f;
-    uint32_t heads = p.model->transformer.heads;
+    struct trial trial;
 
-    while (heads > 0 && p.tensor <= heads / 2 && heads % (2 * p.tensor) == 0) {
-        p.tensor *= 2;
-        if (!fits(&p, &f))
+    begin(&trial, asked);
+    while (heads > 0 && trial.p.tensor <= heads / 2 && heads % (2 * trial.p.tensor) == 0) {
+        trial.p.tensor *= 2;
+        trial.degrees.tensor *= 2;
+        if (trial.degrees.expert > 1)
+            trial.degrees.sequence_parallel = true; /* as it must be */
+        if (!fits(&trial, &f))
             continue;
         add(advice, &f, "%" PRIu64 " devices by tensor parallelism of %" PRIu32,
-            (uint64_t)p.tensor * p.pipeline * p.data, p.tensor);
+            (uint64_t)trial.p.tensor * trial.p.pipeline * trial.p.data, trial.p.tensor);
         return;
     }
 }
@@ -130,24 +167,24 @@ static void try_tensor(const struct tutti_footprint_params *asked, struct advice
 /* Where nothing does alone. */
 static void try_together(const struct tutti_footprint_params *asked, struct advice *advice)
 {
-    struct tutti_footprint_params p = *asked;
     struct tutti_footprint f;
+    struct trial trial;
     char before[64];
 
-    p.micro_batches = (uint32_t)(p.micro_batches * p.micro_batch);
-    p.micro_batch = 1;
-    p.recompute = TUTTI_RECOMPUTE_FULL;
-    if (fits(&p, &f)) {
+    begin(&trial, asked);
+    set_batch(&trial, 1, asked->micro_batches * asked->micro_batch);
+    trial.p.recompute = TUTTI_RECOMPUTE_FULL;
+    if (fits(&trial, &f)) {
         add(advice, &f, "micro-batch 1 and recompute full");
         return;
     }
-    p.sharding = TUTTI_SHARD_ZERO3;
-    if (p.data > 1 && fits(&p, &f)) {
+    set_sharding(&trial, TUTTI_SHARD_ZERO3);
+    if (asked->data > 1 && fits(&trial, &f)) {
         add(advice, &f, "micro-batch 1, recompute full and ZeRO-3");
         return;
     }
     (void)snprintf(before, sizeof(before), "micro-batch 1, recompute full and ZeRO-3 on ");
-    (void)try_replicas(&p, advice, before);
+    (void)try_replicas(&trial, advice, before);
 }
 
 /* "optimizer 12.0GiB, weights 3.1GiB and logits 2.0GiB" */
@@ -175,6 +212,7 @@ int tutti_footprint_check(const struct tutti_footprint_params *params, struct tu
     struct tutti_footprint_params p;
     struct tutti_footprint f;
     struct advice advice = {.used = 0};
+    struct trial trial;
     char largest[160];
     int status = tutti_footprint_params_complete(params, &p, err);
 
@@ -185,7 +223,8 @@ int tutti_footprint_check(const struct tutti_footprint_params *params, struct tu
     try_batches(&p, &advice);
     try_recompute(&p, &advice);
     try_sharding(&p, &advice);
-    (void)try_replicas(&p, &advice, "");
+    begin(&trial, &p);
+    (void)try_replicas(&trial, &advice, "");
     try_tensor(&p, &advice);
     if (advice.used == 0)
         try_together(&p, &advice);

@@ -57,6 +57,34 @@ static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
     return 0;
 }
 
+/* Replicas of the states are all ranks that reduce gradients together. */
+static int take_parallel(struct tutti_footprint_params *p, struct tutti_err *err)
+{
+    struct tutti_parallel degrees;
+    int status = tutti_parallel_check(p->parallel, p->model, err);
+
+    if (status == 0)
+        status = tutti_parallel_complete(p->parallel, &degrees, err);
+    if (status < 0)
+        return status;
+    p->micro_batch = degrees.micro_batch;
+    p->micro_batches = degrees.micro_batches;
+    p->tensor = degrees.tensor;
+    p->pipeline = degrees.pipeline;
+    p->data = degrees.context * degrees.data;
+    p->expert = degrees.expert;
+    p->sequence_parallel = degrees.sequence_parallel;
+    p->sharding = degrees.sharding;
+    p->shard_ranks = degrees.shard_ranks;
+    p->virtual_stages = degrees.virtual_stages;
+    p->stage_layers = NULL;
+    p->keeps_weights = degrees.keep_weights;
+    if (p->stage >= p->pipeline)
+        return tutti_fail(err, TUTTI_EINVAL, "stage %" PRIu32 " of %" PRIu32, p->stage,
+                          p->pipeline);
+    return 0;
+}
+
 int tutti_footprint_params_complete(const struct tutti_footprint_params *params,
                                     struct tutti_footprint_params *ret, struct tutti_err *err)
 {
@@ -76,8 +104,11 @@ int tutti_footprint_params_complete(const struct tutti_footprint_params *params,
     p.expert = at_least_one(p.expert);
     p.virtual_stages = at_least_one(p.virtual_stages);
     p.channels = p.channels > 0 ? p.channels : NCCL_CHANNELS;
+    status = p.parallel != NULL ? take_parallel(&p, err) : check(&p, err);
+    if (status < 0)
+        return status;
     *ret = p;
-    return check(&p, err);
+    return 0;
 }
 
 /* ---- what a stage holds ---------------------------------------------------------------------- */
@@ -213,6 +244,8 @@ static void add_gathered(const struct tutti_footprint_params *p, const struct co
     weights = times(elements, p->gathered_layers > 0 ? p->gathered_layers : 2);
     if (p->keeps_weights || weights > whole)
         weights = whole;
+    if (p->pipeline > 1 && p->parallel != NULL) /* whole until the last micro-batch is back */
+        elements = whole;
     f->bytes[TUTTI_MEMORY_GATHERED] =
         plus(times(weights, element_bytes(p)), times(elements, gradient_bytes(p)));
 }
@@ -231,7 +264,8 @@ static bool has_convolutions(const struct tutti_workload *model)
 static void add_device(const struct tutti_footprint_params *p, struct tutti_footprint *f)
 {
     const struct tutti_accelerator *device = p->accelerator;
-    const uint32_t groups[] = {p->tensor, p->pipeline, p->data};
+    const uint32_t groups[] = {p->tensor, p->pipeline, p->data, context_of(p),
+                               p->parallel != NULL ? p->expert : 1};
 
     f->bytes[TUTTI_MEMORY_WORKSPACE] = has_convolutions(p->model) ? p->framework->convolution_bytes
                                                                   : p->framework->workspace_bytes;
@@ -261,13 +295,19 @@ static void add_up(const struct tutti_footprint_params *p, struct tutti_footprin
     f->fits = f->capacity_bytes == 0 || f->total_bytes <= f->capacity_bytes;
 }
 
-static struct tutti_footprint stage_of(const struct tutti_footprint_params *p, uint32_t stage)
+/* What a stage has, of all layers in it. */
+static struct counts count_stage(const struct tutti_footprint_params *p, uint32_t stage)
 {
-    struct tutti_footprint f = {.stage = stage};
     uint32_t equal = tutti_footprint_equal_layers(p->model);
     struct counts counts = {0};
     uint32_t first = 0;
 
+    if (p->parallel != NULL) {
+        struct tutti_parallel_share share;
+
+        tutti_parallel_share_of(p->parallel, p->model, stage, &share);
+        return (struct counts){share.dense, share.experts, share.unreduced};
+    }
     for (uint32_t i = 0; i < p->model->layer_count; i++) {
         const struct tutti_layer *layer = &p->model->layers[i];
 
@@ -277,13 +317,26 @@ static struct tutti_footprint stage_of(const struct tutti_footprint_params *p, u
     }
     if (p->pipeline > 1 && stage == p->pipeline - 1 && p->model->transformer.tied)
         add_counts(&counts, count_tied(p));
+    return counts;
+}
+
+static int stage_of(const struct tutti_footprint_params *p, uint32_t stage,
+                    struct tutti_footprint *ret, struct tutti_err *err)
+{
+    struct tutti_footprint f = {.stage = stage};
+    const struct counts counts = count_stage(p, stage);
+    int status;
+
     add_states(p, &counts, &f);
     add_buckets(p, &counts, &f);
     add_gathered(p, &counts, &f);
-    tutti_footprint_activations(p, stage, &f);
+    status = tutti_footprint_activations(p, stage, &f, err);
+    if (status < 0)
+        return status;
     add_device(p, &f);
     add_up(p, &f);
-    return f;
+    *ret = f;
+    return 0;
 }
 
 int tutti_footprint_of(const struct tutti_footprint_params *params, struct tutti_footprint *ret,
@@ -293,17 +346,29 @@ int tutti_footprint_of(const struct tutti_footprint_params *params, struct tutti
     struct tutti_footprint most;
     int status = tutti_footprint_params_complete(params, &p, err);
 
-    if (status < 0)
-        return status;
-    most = stage_of(&p, p.stage);
-    for (uint32_t stage = 0; stage < p.pipeline && !p.one_stage; stage++) {
-        struct tutti_footprint f = stage_of(&p, stage);
+    if (status == 0)
+        status = stage_of(&p, p.one_stage ? p.stage : 0, &most, err);
+    for (uint32_t stage = 1; status == 0 && stage < p.pipeline && !p.one_stage; stage++) {
+        struct tutti_footprint f;
 
-        if (f.total_bytes > most.total_bytes || stage == 0)
+        status = stage_of(&p, stage, &f, err);
+        if (status == 0 && f.total_bytes > most.total_bytes)
             most = f;
     }
-    *ret = most;
-    return 0;
+    if (status == 0)
+        *ret = most;
+    return status;
+}
+
+int tutti_footprint_stages(const struct tutti_footprint_params *params, struct tutti_footprint *ret,
+                           struct tutti_err *err)
+{
+    struct tutti_footprint_params p;
+    int status = tutti_footprint_params_complete(params, &p, err);
+
+    for (uint32_t stage = 0; status == 0 && stage < p.pipeline; stage++)
+        status = stage_of(&p, stage, &ret[stage], err);
+    return status;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

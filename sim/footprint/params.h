@@ -20,9 +20,13 @@ uint32_t tutti_footprint_equal_layers(const struct tutti_workload *model);
  * layers come before it. */
 uint32_t tutti_footprint_repeats(const struct tutti_footprint_params *params, uint32_t stage,
                                  const struct tutti_layer *layer, uint32_t first, uint32_t equal);
-/* Fills in activations, what is recomputed, logits, temporaries and input. */
-void tutti_footprint_activations(const struct tutti_footprint_params *params, uint32_t stage,
-                                 struct tutti_footprint *footprint);
+/* Fills in activations, what is recomputed, logits, temporaries and input. -TUTTI_ENOMEM. */
+int tutti_footprint_activations(const struct tutti_footprint_params *params, uint32_t stage,
+                                struct tutti_footprint *footprint, struct tutti_err *err);
+/* The most that a device holds at once, of whose chunks each takes so many bytes a micro-batch.
+ * -TUTTI_ENOMEM. */
+int tutti_footprint_held(const struct tutti_parallel *parallel, uint32_t device,
+                         const uint64_t *chunk_bytes, uint64_t *ret, struct tutti_err *err);
 
 /* ---- sums that saturate ---------------------------------------------------------------------- */
 
@@ -49,6 +53,12 @@ static inline uint64_t larger(uint64_t a, uint64_t b)
 static inline bool is_mixed(const struct tutti_footprint_params *p)
 {
     return p->precision != TUTTI_PRECISION_FP32 && p->precision != TUTTI_PRECISION_TF32;
+}
+
+/* Parts of a sample's tokens. */
+static inline uint32_t context_of(const struct tutti_footprint_params *p)
+{
+    return p->parallel != NULL && p->parallel->context > 0 ? p->parallel->context : 1;
 }
 
 /* Of activations, and of weights as they are gathered. */
