@@ -86,7 +86,8 @@ static int take_row(struct tutti_step_rows *rows, const struct tutti_training_ca
     status = open_row(one, &rows->rows[rows->row_count], &why);
     rows->row_count += status == 0;
     if (status == -TUTTI_EINVAL || status == -TUTTI_ELACK) {
-        (void)snprintf(rows->whys[rows->why_count++], TUTTI_TRAINING_WHY_BYTES, "%s", why.text);
+        (void)snprintf(rows->whys[rows->why_count++], TUTTI_TRAINING_WHY_BYTES, "%.*s",
+                       TUTTI_TRAINING_WHY_BYTES - 1, why.text);
         return 0;
     }
     return status < 0 ? tutti_fail(err, (enum tutti_status) - status, "%s: line %u: %s",

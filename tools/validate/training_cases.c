@@ -245,7 +245,7 @@ static int predict_one(struct tutti_training_case *one,
     status = predictor->predict(predictor->context, &question, &prediction, &why);
     if (status == -TUTTI_EINVAL || status == -TUTTI_ELACK) {
         assert(why.text[0] != '\0');
-        snprintf(one->why, sizeof(one->why), "%s", why.text);
+        snprintf(one->why, sizeof(one->why), "%.*s", (int)sizeof(one->why) - 1, why.text);
         return 0;
     }
     if (status < 0)
