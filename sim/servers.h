@@ -206,7 +206,8 @@ struct tutti_goodput {
     uint64_t repeated_steps; /* done again after failures */
 };
 
-/* A job under a supervisor's coordinator, with failures drawn from the seed. -TUTTI_ECHECK if it
+/* A job under a supervisor's coordinator, with failures drawn from the seed; causes, spares and
+ * checkpoints beside training: sim/long_run.h. -TUTTI_ECHECK if it
  * fails more often than it gets on. */
 int tutti_goodput_play(const struct tutti_goodput_opts *opts, struct tutti_goodput *ret,
                        struct tutti_err *err);
