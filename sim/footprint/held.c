@@ -6,9 +6,9 @@
 #include "runtime/wide.h"
 #include "sim/footprint/params.h"
 
-/* Orders begin with at most two rounds of p micro-batches and then repeat themselves every round,
- * so that more than four of them hold no more. */
-enum { ROUNDS = 4 };
+/* Orders begin with less than two rounds of p micro-batches and then repeat themselves every round,
+ * so that more than three of them hold no more. */
+enum { ROUNDS = 3 };
 
 /* From a chunk's forward pass until the last of its backward passes. */
 static uint64_t most_of(const struct tutti_pipeline_params *params,
@@ -31,6 +31,25 @@ static uint64_t most_of(const struct tutti_pipeline_params *params,
     return most;
 }
 
+static bool are_equal(const uint64_t *chunk_bytes, uint32_t chunks)
+{
+    for (uint32_t i = 1; i < chunks; i++)
+        if (chunk_bytes[i] != chunk_bytes[0])
+            return false;
+    return true;
+}
+
+/* Interleaved, of chunks alike: runtime/pipeline.h. */
+static uint64_t interleaved(const struct tutti_pipeline_params *params, uint32_t device,
+                            uint64_t chunk_bytes)
+{
+    const uint64_t p = params->device_count;
+    const uint64_t ahead = 2 * (p - 1 - device) + (params->chunks - 1) * p + 1;
+    const uint64_t all = (uint64_t)params->micro_batches * params->chunks;
+
+    return times(chunk_bytes, ahead < all ? ahead : all);
+}
+
 int tutti_footprint_held(const struct tutti_parallel *parallel, uint32_t device,
                          const uint64_t *chunk_bytes, uint64_t *ret, struct tutti_err *err)
 {
@@ -43,6 +62,10 @@ int tutti_footprint_held(const struct tutti_parallel *parallel, uint32_t device,
         const bool all = params.pipeline == TUTTI_PIPELINE_GPIPE || m < p - device;
 
         *ret = times(chunk_bytes[0], all ? m : p - device);
+        return 0;
+    }
+    if (params.pipeline == TUTTI_PIPELINE_INTERLEAVED && are_equal(chunk_bytes, params.chunks)) {
+        *ret = interleaved(&params, device, chunk_bytes[0]);
         return 0;
     }
     if (m / ROUNDS >= p)
