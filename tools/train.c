@@ -11,6 +11,7 @@
 #include "tools/train/elastic.h"
 #include "tools/train/found.h"
 #include "tools/train/going_on.h"
+#include "tools/train/parallel.h"
 #include "tools/train/print.h"
 #include "tools/train/ps.h"
 #include "tools/train/real.h"
@@ -37,6 +38,8 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
                           "really trained here)");
     if (tutti_train_emulation_refuse(args, err) < 0)
         return -TUTTI_EINVAL;
+    if (tutti_train_is_parallel(args))
+        return tutti_train_parallel(args, sink, err);
     status = tutti_train_question_read(args, &question, err);
     question.timeline = &timeline;
     question.elastic = &elastic;
@@ -70,7 +73,8 @@ static const struct tutti_option options[] = {
      .value = "NAME",
      .help = "onedevice, mirrored, multiworkermirrored, parameter-server, central-storage, tpu, "
              "ddp, horovod, zero1, zero2, "
-             "fsdp, hsdp, local-sgd or diloco (if not given: by what the machine is)"},
+             "fsdp, hsdp, local-sgd or diloco (if not given: by what the machine is, with model "
+             "parallelism ddp)"},
     {.name = "batch",
      .type = TUTTI_OPTION_COUNT,
      .value = "N",
@@ -100,12 +104,13 @@ static const struct tutti_option options[] = {
     {.name = "precision",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
-     .help = "of products: fp32, tf32, fp16, bf16, fp8 or fp4 (if not given: fp32, of TPUs bf16)"},
+     .help = "of products: fp32, tf32, fp16, bf16, fp8 or fp4 (if not given: fp32, of TPUs bf16, "
+             "with model parallelism bf16 where the device has it)"},
     {.name = "framework",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
      .help = "pytorch, compiled, megatron, nanotron, tensorflow or xla (if not given: the one that "
-             "the strategy is of)"},
+             "the strategy is of, with model parallelism megatron)"},
     {.name = "device",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
@@ -121,6 +126,7 @@ static const struct tutti_option options[] = {
      .standard = "fused",
      .help = "fused: FlashAttention, no matrix of scores in memory"},
     TUTTI_TRAIN_OPTION_ALL_REDUCE,
+    TUTTI_TRAIN_OPTIONS_PARALLEL,
     TUTTI_TRAIN_OPTIONS_STRATEGY,
     {.name = "input-rate",
      .type = TUTTI_OPTION_REAL,
@@ -219,11 +225,14 @@ const struct tutti_command tutti_cli_train = {
         "and where it goes: compute, then what the device waits for: gradients being reduced, "
         "weights being gathered, the host's input pipeline. The interval (p10, p90) is of public "
         "measured steps of the framework, over what was predicted of "
-        "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT TUTTI_TRAIN_ELASTIC_TEXT "\n\n" TUTTI_TRAIN_REAL_TEXT
+        "them.\n\n" TUTTI_TRAIN_PARALLEL_TEXT
+        "\n\n" TUTTI_TRAIN_SERVERS_TEXT TUTTI_TRAIN_ELASTIC_TEXT "\n\n" TUTTI_TRAIN_REAL_TEXT
         "\n\n" TUTTI_TRAIN_CLUSTER_TEXT "\n\n" TUTTI_MODEL_TEXT,
     .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
                 "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
                 "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"
+                "tutti train dgx-h100:nodes=64 --model llama3-70b --tp 8 --pp 4 --global-batch 512 "
+                "--recompute selective --explain\n"
                 "tutti train dgx-1v:nodes=8 --model resnet50 --strategy parameter-server --sync 7 "
                 "--late aborted --spread 0.1\n"
                 "tutti train dgx-1v --model bert-base --strategy ddp --explain --trace step.json\n"

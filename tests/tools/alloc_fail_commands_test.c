@@ -112,6 +112,11 @@ TEST(commands_that_train)
 {
     each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m mlp --batch 4 --slow 1:20 --explain "
          "--all-reduce RING --trace " TUTTI_BINARY_DIR "/alloc_fail.json");
+    each("train switch:n=4,bw=50GB/s,lat=1us --device v100 -m gpt:layers=2,hidden=64,heads=2 "
+         "--seq 16 --vocab 64 --tp 2 --pp 2 --stage-layers 1,1 --global-batch 4 --explain "
+         "--trace " TUTTI_BINARY_DIR "/alloc_fail_parallel.json");
+    each("train switch:n=4,bw=50GB/s,lat=1us --device v100 -m gpt:layers=2,hidden=64,heads=2 "
+         "--seq 16 --vocab 64 --cp 2 --devices 2,4 --explain --format json");
     each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m mlp -s parameter-server --sync 2 "
          "--format json");
     each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m linear-regression --tf-config "

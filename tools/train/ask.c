@@ -11,6 +11,7 @@
 #include "tools/cli/model.h"
 #include "tools/train/all_reduce.h"
 #include "tools/train/curve.h"
+#include "tools/train/parallel.h"
 #include "tools/train/step.h"
 #include "tools/train/strategy.h"
 #include "topo/topo.h"
@@ -83,6 +84,8 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
 
     if (name == NULL)
         name = tutti_train_tasks_strategy(&q->servers);
+    if (name == NULL && tutti_train_is_parallel(args))
+        name = "ddp";
     status = tutti_strategy_named(name != NULL ? name : standard_strategy(q->topo), s, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--strategy'");
@@ -93,6 +96,15 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
         return status;
     status = tutti_train_strategy_read(args, s, err);
     return status < 0 ? status : tutti_train_all_reduce_read(args, q, err);
+}
+
+/* Models that are divided are trained in mixed precision, as far as the device has it. */
+static enum tutti_precision parallel_precision(const struct tutti_accelerator *device)
+{
+    if (device->flops_per_s[TUTTI_PRECISION_BF16] > 0)
+        return TUTTI_PRECISION_BF16;
+    return device->flops_per_s[TUTTI_PRECISION_FP16] > 0 ? TUTTI_PRECISION_FP16
+                                                         : TUTTI_PRECISION_FP32;
 }
 
 /* Unless it is said: 32 bits, and what a device without them is made for (a TPU's bf16). */
@@ -109,6 +121,8 @@ static int read_precision(const struct tutti_args *args, struct tutti_train_ques
         tutti_accelerator_flops(device, TUTTI_PRECISION_FP32) == 0 &&
         tutti_accelerator_flops(device, TUTTI_PRECISION_BF16) > 0)
         use->precision = TUTTI_PRECISION_BF16;
+    else if (name == NULL && device != NULL && tutti_train_is_parallel(args))
+        use->precision = parallel_precision(device);
     return status < 0 ? tutti_wrap(err, status, "option '--precision'") : 0;
 }
 

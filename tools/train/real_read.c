@@ -11,6 +11,7 @@
 #include "tools/cli/model.h"
 #include "tools/cli/trace_file.h"
 #include "tools/train/all_reduce.h"
+#include "tools/train/parallel.h"
 #include "tools/train/real.h"
 #include "tools/train/strategy.h"
 
@@ -29,6 +30,9 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' is of a simulated step, not of -B (leave it out)",
                               simulated[i]);
+    if (tutti_train_parallel_refuse(args, "is of a simulated step, not of -B (leave it out)", err) <
+        0)
+        return -TUTTI_EINVAL;
     for (size_t i = 0; i < sizeof(emulated) / sizeof(emulated[0]); i++)
         if (tutti_args_given(args, emulated[i]) && !tutti_args_given(args, "emulate"))
             return tutti_fail(err, TUTTI_EINVAL,

@@ -1,0 +1,199 @@
+/* Asks for a step with model parallelism on each machine; see parallel.h. */
+#include "tools/train/parallel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/cli/calib.h"
+#include "tools/sink.h"
+#include "topo/topo.h"
+
+/* ---- one machine ----------------------------------------------------------------------------- */
+
+/* Megatron, of replicas alone PyTorch, unless it is said; by the constants that --calib gives. */
+static int calibrate(const struct tutti_train_question *q, struct tutti_device_use *use,
+                     struct tutti_train_parallel_found *ret, struct tutti_err *err)
+{
+    const struct tutti_parallel *cut = &ret->cut;
+    const bool divided = (uint64_t)cut->tensor * cut->pipeline * cut->context * cut->expert > 1;
+    int status = 0;
+
+    if (use->framework == NULL)
+        status = tutti_framework_find(divided ? "megatron" : "pytorch", &use->framework, err);
+    if (status < 0)
+        return status;
+    ret->calibrated_count =
+        tutti_calib_framework((const struct tutti_calib *const *)q->calib.layers,
+                              q->calib.layer_count, use->framework, &ret->framework);
+    use->framework = &ret->framework;
+    return 0;
+}
+
+static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_question *q,
+                                          const struct tutti_topo *topo,
+                                          const struct tutti_calib_choice *costs,
+                                          const struct tutti_parallel *cut)
+{
+    const struct tutti_train_ask *of = &q->of_train.ask;
+    struct tutti_parallel_ask ask = {
+        .size = sizeof(ask),
+        .topo = topo,
+        .model = q->of_train.model,
+        .parallel = cut,
+        .use = of->use,
+        .gradient_bytes = of->gradient_bytes,
+        .optimizer = of->optimizer,
+        .no_overlap = !q->of_train.strategy.overlap,
+        .any_memory = of->any_memory,
+        .pace = of->pace,
+        .algorithm = of->algorithm,
+        .protocols = costs->made.protocols,
+        .input_rate = of->input_rate,
+        .input_workers = of->input_workers,
+        .prefetch = of->prefetch,
+    };
+
+    if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
+        ask.use.accelerator = tutti_topo_accelerator(q->of_train.topo);
+    ask.use.batch = cut->micro_batch;
+    ask.use.tensor = cut->tensor;
+    return ask;
+}
+
+int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
+                             const struct tutti_topo *topo, struct tutti_train_parallel_found *ret,
+                             struct tutti_err *err)
+{
+    const struct tutti_calib_choice costs = tutti_calib_option_for(&q->of_train.calib, topo);
+    struct tutti_train_parallel_watch watch = {.count = 0};
+    struct tutti_parallel_ask ask;
+    int status = tutti_train_parallel_derive(q, topo, &ret->cut, err);
+
+    if (status < 0)
+        return status;
+    ask = make_ask(q, topo, &costs, &ret->cut);
+    watch.cut = ret->cut;
+    if (q->watch != NULL)
+        ask.note = tutti_train_parallel_note;
+    ask.note_context = &watch;
+    status = calibrate(&q->of_train, &ask.use, ret, err);
+    if (status == 0)
+        status = tutti_parallel_predict(&ask, &ret->answer, err);
+    if (status == 0 && watch.lost) {
+        tutti_parallel_answer_free(&ret->answer);
+        status = tutti_nomem(err);
+    }
+    if (status < 0) {
+        tutti_train_parallel_watch_done(&watch);
+        return status;
+    }
+    if (q->watch != NULL) {
+        tutti_train_parallel_watch_done(q->watch);
+        *q->watch = watch;
+    }
+    ret->device_count = topo->rank_count;
+    tutti_train_parallel_groups(&ret->cut, topo, &ret->groups);
+    return 0;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* Whether it is memory alone that a machine lacks. */
+static bool is_too_small(const struct tutti_train_parallel_question *q,
+                         const struct tutti_topo *topo)
+{
+    struct tutti_train_parallel_question any = *q;
+    struct tutti_train_parallel_found found;
+
+    any.of_train.ask.any_memory = true;
+    any.watch = NULL;
+    if (q->of_train.ask.any_memory || tutti_train_parallel_ask(&any, topo, &found, NULL) < 0)
+        return false;
+    tutti_parallel_answer_free(&found.answer);
+    return true;
+}
+
+/* One of several machines: those that are too small, and of a range those that there are not or
+ * that do not divide, are passed over. *why says of the last of these what it lacks. */
+static int ask_one_of(const struct tutti_train_parallel_question *q, uint32_t device_count,
+                      struct tutti_train_parallel_found_all *all, struct tutti_err *err)
+{
+    const struct tutti_train_question *of = &q->of_train;
+    const bool as_named = device_count == of->topo->rank_count;
+    struct tutti_topo *topo = as_named ? of->topo : NULL;
+    struct tutti_parallel cut;
+    bool passes = of->ranged;
+    int status = 0;
+
+    if (!as_named)
+        status = tutti_train_machine(of->topo, device_count, &topo, err);
+    if (status == 0)
+        status = tutti_train_parallel_derive(q, topo, &cut, err);
+    if (status == 0) {
+        status = tutti_train_parallel_ask(q, topo, &all->machine[all->count], err);
+        passes = status < 0 && is_too_small(q, topo);
+    }
+    if (!as_named)
+        tutti_topo_free(topo);
+    if (status == 0) {
+        all->count++;
+        return 0;
+    }
+    all->left_out = device_count;
+    return status == -TUTTI_EINVAL && passes ? 0 : status;
+}
+
+static int ask_all(const struct tutti_train_parallel_question *q,
+                   struct tutti_train_parallel_found_all *all, struct tutti_err *err)
+{
+    const struct tutti_train_question *of = &q->of_train;
+    struct tutti_err why = {.text = ""};
+    int status = 0;
+
+    all->count = 0;
+    all->left_out = 0;
+    if (of->device_count == 0) {
+        status = tutti_train_parallel_ask(q, of->topo, &all->machine[0], err);
+        all->count = status == 0;
+        return status;
+    }
+    for (uint32_t i = 0; i < of->device_count && status == 0; i++)
+        status = ask_one_of(q, of->device_counts[i], all, &why);
+    if (status == 0 && all->count == 0)
+        status = -TUTTI_EINVAL; /* each was passed over; the last one says why */
+    all->why = why;
+    if (status < 0 && err != NULL)
+        *err = why;
+    return status;
+}
+
+static void free_all(struct tutti_train_parallel_found_all *all)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        tutti_parallel_answer_free(&all->machine[i].answer);
+}
+
+int tutti_train_parallel(const struct tutti_args *args, struct tutti_sink *sink,
+                         struct tutti_err *err)
+{
+    struct tutti_train_parallel_found_all all = {.count = 0};
+    struct tutti_train_parallel_watch watch = {.count = 0};
+    struct tutti_train_parallel_question q;
+    int status = tutti_train_parallel_read(args, &q, err);
+
+    q.watch = q.of_train.is_watched ? &watch : NULL;
+    if (status == 0)
+        status = tutti_train_parallel_anchor(&q, err);
+    if (status == 0)
+        status = ask_all(&q, &all, err);
+    if (status == 0)
+        status = tutti_train_parallel_print(args, &q, &all, sink, err);
+    if (status == 0 && tutti_args_given(args, "trace"))
+        status = tutti_train_parallel_trace(&watch, tutti_args_text(args, "trace"),
+                                            q.of_train.model->name, sink, err);
+    tutti_train_parallel_watch_done(&watch);
+    free_all(&all);
+    tutti_train_parallel_question_done(&q);
+    return status;
+}
