@@ -9,38 +9,17 @@
 #include "tools/cli/files.h"
 #include "tools/sink.h"
 
-enum { BAR = 60, PARTS = 7 };
-
-struct part {
-    const char *name;
-    char letter;
-};
-
-static const struct part parts[PARTS] = {
-    {"compute", 'c'},    {"slowed by collectives", 's'}, {"reduce", 'R'},
-    {"gather", 'G'},     {"across groups", 'A'},         {"input", 'I'},
-    {"late ranks", 'L'},
-};
-
-static void split_of(const struct tutti_train_answer *a, tutti_ps ret[PARTS])
-{
-    const struct tutti_train_split *s = &a->split;
-    const tutti_ps all[PARTS] = {s->compute_ps, s->slowed_ps, s->reduce_ps, s->gather_ps,
-                                 s->across_ps,  s->input_ps,  s->late_ps};
-
-    memcpy(ret, all, sizeof(all));
-}
+enum { BAR = 60 };
 
 /* Ends of parts are rounded, not their lengths, so that a bar is as long as its step. */
-static void print_bar(const struct tutti_train_answer *a, tutti_ps longest, FILE *out)
+static void print_bar(const struct tutti_train_curve_part *parts,
+                      const struct tutti_train_curve_point *point, tutti_ps longest, FILE *out)
 {
-    tutti_ps part[PARTS];
     tutti_ps begun = 0;
     int column = 0;
 
-    split_of(a, part);
-    for (int p = 0; p < PARTS; p++) {
-        begun += part[p];
+    for (int p = 0; p < TUTTI_TRAIN_CURVE_PARTS; p++) {
+        begun += point->part[p];
         for (; column < (int)((double)begun / (double)longest * BAR + 0.5) && column < BAR;
              column++)
             fputc(parts[p].letter, out);
@@ -48,22 +27,20 @@ static void print_bar(const struct tutti_train_answer *a, tutti_ps longest, FILE
     fprintf(out, "%*s", BAR - column, "");
 }
 
-static void print_bars(const struct tutti_train_curve_point *points, size_t count, FILE *out)
+static void print_bars(const struct tutti_train_curve_part *parts,
+                       const struct tutti_train_curve_point *points, size_t count, FILE *out)
 {
     tutti_ps longest = 1;
-    bool seen[PARTS] = {false};
+    bool seen[TUTTI_TRAIN_CURVE_PARTS] = {false};
     const char *between = "";
 
     for (size_t i = 0; i < count; i++) {
-        tutti_ps part[PARTS];
-
-        split_of(points[i].answer, part);
-        for (int p = 0; p < PARTS; p++)
-            seen[p] |= part[p] > 0;
-        longest = points[i].answer->step_ps > longest ? points[i].answer->step_ps : longest;
+        for (int p = 0; p < TUTTI_TRAIN_CURVE_PARTS; p++)
+            seen[p] |= points[i].part[p] > 0;
+        longest = points[i].step_ps > longest ? points[i].step_ps : longest;
     }
     fputs("\n# a step by devices: ", out);
-    for (int p = 0; p < PARTS; p++)
+    for (int p = 0; p < TUTTI_TRAIN_CURVE_PARTS; p++)
         if (seen[p]) {
             fprintf(out, "%s%c %s", between, parts[p].letter, parts[p].name);
             between = ", ";
@@ -71,8 +48,8 @@ static void print_bars(const struct tutti_train_curve_point *points, size_t coun
     fputc('\n', out);
     for (size_t i = 0; i < count; i++) {
         fprintf(out, "  %8u |", points[i].device_count);
-        print_bar(points[i].answer, longest, out);
-        fprintf(out, "| %.4g s\n", (double)points[i].answer->step_ps / (double)TUTTI_PS_PER_S);
+        print_bar(parts, &points[i], longest, out);
+        fprintf(out, "| %.4g s\n", (double)points[i].step_ps / (double)TUTTI_PS_PER_S);
     }
 }
 
@@ -97,7 +74,7 @@ static int draw(const char *title, const struct tutti_train_curve_point *points,
 
     for (size_t i = 0; i < count; i++) {
         devices[i] = points[i].device_count;
-        times[i] = 1e6 / points[i].answer->samples_per_s;
+        times[i] = 1e6 / points[i].samples_per_s;
         ideal[i] = times[0] * devices[0] / devices[i];
     }
     return tutti_chart_svg(&chart, ret, err);
@@ -137,6 +114,7 @@ int tutti_train_curve_check(const struct tutti_args *args, struct tutti_err *err
 }
 
 int tutti_train_curve(const struct tutti_args *args, const char *title,
+                      const struct tutti_train_curve_part parts[TUTTI_TRAIN_CURVE_PARTS],
                       const struct tutti_train_curve_point *points, size_t count,
                       struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -144,6 +122,6 @@ int tutti_train_curve(const struct tutti_args *args, const char *title,
 
     if (count > 1 && !sink->quiet && tutti_args_is(args, "format", "table") &&
         !tutti_train_curve_only(args))
-        print_bars(points, count, sink->out);
+        print_bars(parts, points, count, sink->out);
     return svg != NULL ? write_svg(title, points, count, svg, sink, err) : 0;
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/train.h"
+#include "runtime/units.h"
 #include "tools/options.h"
 
 #define TUTTI_TRAIN_OPTION_SVG                                                                    \
@@ -17,15 +17,26 @@
                 "output, and prints nothing else"                                                 \
     }
 
+enum { TUTTI_TRAIN_CURVE_PARTS = 10 };
+
+/* What a part of a step is called, and its letter in bars. */
+struct tutti_train_curve_part {
+    const char *name;
+    char letter;
+};
+
 struct tutti_train_curve_point {
     uint32_t device_count;
-    const struct tutti_train_answer *answer;
+    tutti_ps step_ps;
+    double samples_per_s;
+    tutti_ps part[TUTTI_TRAIN_CURVE_PARTS]; /* that the step divides into */
 };
 
 /* Below a table, a line a machine: its step beside the longest one, by what the device does and
- * waits for. And by --svg the time of a sample by devices, and what it would be if devices were
- * added to the first machine at no cost. */
+ * waits for (`parts`). And by --svg the time of a sample by devices, and what it would be if
+ * devices were added to the first machine at no cost. */
 int tutti_train_curve(const struct tutti_args *args, const char *title,
+                      const struct tutti_train_curve_part parts[TUTTI_TRAIN_CURVE_PARTS],
                       const struct tutti_train_curve_point *points, size_t count,
                       struct tutti_sink *sink, struct tutti_err *err);
 

@@ -7,6 +7,7 @@
 #include "runtime/status.h"
 #include "tools/cli/calib.h"
 #include "tools/sink.h"
+#include "tools/train/curve.h"
 #include "topo/topo.h"
 
 /* ---- one machine ----------------------------------------------------------------------------- */
@@ -187,8 +188,10 @@ int tutti_train_parallel(const struct tutti_args *args, struct tutti_sink *sink,
         status = tutti_train_parallel_anchor(&q, err);
     if (status == 0)
         status = ask_all(&q, &all, err);
-    if (status == 0)
+    if (status == 0 && !tutti_train_curve_only(args))
         status = tutti_train_parallel_print(args, &q, &all, sink, err);
+    if (status == 0)
+        status = tutti_train_parallel_print_curve(args, &q, &all, sink, err);
     if (status == 0 && tutti_args_given(args, "trace"))
         status = tutti_train_parallel_trace(&watch, tutti_args_text(args, "trace"),
                                             q.of_train.model->name, sink, err);

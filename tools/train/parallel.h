@@ -135,7 +135,8 @@ const char *tutti_train_order_text(const struct tutti_parallel *parallel,
 /* ---- who is grouped with whom (parallel_groups.c) -------------------------------------------- */
 
 struct tutti_train_parallel_group {
-    const char *name; /* "tp"; "edp": replicas of experts */
+    enum tutti_parallel_group kind;
+    const char *name; /* "tp"; "cp x dp": of gradients; "edp": replicas of experts */
     const char *what; /* that goes between them */
     struct tutti_axis axis;
     uint32_t host_count; /* that a group lies on, at most */
@@ -185,7 +186,7 @@ struct tutti_train_parallel_found_all {
     struct tutti_err why; /* it was */
 };
 
-/* ---- the pipeline, as it goes (parallel_watch.c, parallel_diagram.c) -------------------------- */
+/* ---- the pipeline, as it goes (parallel_watch.c, parallel_diagram.c) ------------------------- */
 
 /* Tasks of each device of a pipeline, device by device, in order. */
 struct tutti_train_parallel_watch {
@@ -210,12 +211,18 @@ int tutti_train_parallel_stages(const struct tutti_train_parallel_watch *watch, 
 int tutti_train_parallel_trace(const struct tutti_train_parallel_watch *watch, const char *path,
                                const char *title, struct tutti_sink *sink, struct tutti_err *err);
 
-/* ---- what is printed (parallel_print.c, parallel_memory.c) ------------------------------------ */
+/* ---- what is printed (parallel_print.c, parallel_memory.c) ----------------------------------- */
 
 int tutti_train_parallel_print(const struct tutti_args *args,
                                const struct tutti_train_parallel_question *question,
                                const struct tutti_train_parallel_found_all *all,
                                struct tutti_sink *sink, struct tutti_err *err);
+
+/* What each machine's step divides into, and --svg (curve.h). */
+int tutti_train_parallel_print_curve(const struct tutti_args *args,
+                                     const struct tutti_train_parallel_question *question,
+                                     const struct tutti_train_parallel_found_all *all,
+                                     struct tutti_sink *sink, struct tutti_err *err);
 
 /* Of many stages a page has the first and the last so many. */
 enum { TUTTI_TRAIN_STAGES_SHOWN = 8 };

@@ -173,7 +173,7 @@ static int derive_shards(const struct tutti_train_parallel_question *q,
         return 0;
     tutti_train_parallel_groups(ret, topo, &groups);
     for (uint32_t i = 0; i < groups.count; i++)
-        if (strcmp(groups.group[i].name, "dp") == 0 && groups.group[i].of_host > 1) {
+        if (groups.group[i].kind == TUTTI_GROUP_DATA && groups.group[i].of_host > 1) {
             ret->shard_ranks = groups.group[i].of_host;
             return 0;
         }

@@ -77,7 +77,9 @@ void tutti_train_parallel_groups(const struct tutti_parallel *cut, const struct 
         if (axis.size < 2 || !is_shown(cut, kinds[k].group))
             continue;
         *group = (struct tutti_train_parallel_group){
-            .name = kinds[k].name, .what = kinds[k].what, .axis = axis};
+            .kind = kinds[k].group, .name = kinds[k].name, .what = kinds[k].what, .axis = axis};
+        if (kinds[k].group == TUTTI_GROUP_DATA && cut->context > 1)
+            group->name = "cp x dp";
         for (uint32_t i = 0; i < tutti_axis_group_count(&axis); i++)
             place_group(topo, &axis, i, group);
         ret->count++;

@@ -88,7 +88,7 @@ int tutti_train_parallel_memory(const struct tutti_train_parallel_question *q,
         {"stage", "stage", "", TUTTI_CELL_TEXT},
         {"layers", "layers", "", TUTTI_CELL_COUNT},
         {"GB", "memory", "GB", TUTTI_CELL_NUMBER},
-        {"capacity_GB", "of", "GB", TUTTI_CELL_NUMBER},
+        {"capacity_GB", "capacity", "GB", TUTTI_CELL_NUMBER},
         {"fits", "fits", "", TUTTI_CELL_TEXT},
         {"largest", "the largest of it (GB)", "", TUTTI_CELL_TEXT},
     };

@@ -8,6 +8,7 @@
 #include "runtime/status.h"
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
+#include "tools/train/curve.h"
 #include "tools/train/parallel.h"
 #include "tools/train/print.h"
 #include "topo/topo.h"
@@ -37,7 +38,7 @@ static const struct tutti_column columns[] = {
     {"global_batch", NULL, "", TUTTI_CELL_COUNT},
     {"steps", NULL, "", TUTTI_CELL_COUNT},
     {"hours", "total", "h", TUTTI_CELL_NUMBER},
-    {"cost", "cost", "", TUTTI_CELL_NUMBER},
+    {"cost", "cost", "", TUTTI_CELL_WHOLE},
     {"energy_kWh", NULL, "", TUTTI_CELL_NUMBER},
     {"limited_by", NULL, "", TUTTI_CELL_TEXT},
 };
@@ -79,6 +80,17 @@ static struct parts parts_of(const struct tutti_parallel_answer *a)
     };
 }
 
+/* For people: what is less than a ten-thousandth of the step is nothing. */
+static void round_parts(struct parts *p, double step_s)
+{
+    double *const values[] = {&p->compute, &p->host,   &p->tp, &p->cp,   &p->ep,
+                              &p->pp,      &p->bubble, &p->dp, &p->input};
+
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        if (*values[i] < step_s / 10000)
+            *values[i] = 0;
+}
+
 /* NAN where none is known. */
 static double interval_s(const struct tutti_train_parallel_found *f, double share)
 {
@@ -97,16 +109,20 @@ static double most_memory(const struct tutti_train_parallel_found *f)
 
 static int add_row(struct tutti_table *table, const struct tutti_train_parallel_question *q,
                    const struct tutti_train_parallel_found *first,
-                   const struct tutti_train_parallel_found *f, struct tutti_err *err)
+                   const struct tutti_train_parallel_found *f, bool people, struct tutti_err *err)
 {
     const struct tutti_train_question *of = &q->of_train;
     const struct tutti_parallel_answer *a = &f->answer;
-    const struct parts p = parts_of(a);
+    struct parts p = parts_of(a);
     const double before = first->answer.samples_per_s / first->device_count;
     const uint64_t steps = tutti_train_steps(of, a->samples);
     const struct tutti_cost cost =
         tutti_train_cost(of, a->accelerator, f->device_count, a->step_ps, steps);
-    int status = tutti_table_add(
+    int status;
+
+    if (people)
+        round_parts(&p, seconds(a->step_ps));
+    status = tutti_table_add(
         table, (uint64_t)f->device_count, (uint64_t)f->cut.data, (uint64_t)f->cut.micro_batches,
         of->strategy.name, seconds(a->step_ps), interval_s(f, f->interval.low),
         interval_s(f, f->interval.high), a->samples_per_s,
@@ -131,23 +147,31 @@ static void choose_columns(const struct tutti_train_parallel_question *q,
     const bool ends = of->steps > 0 || of->tokens > 0 || of->epochs > 0;
     const bool sequences = of->model->sample == TUTTI_SAMPLE_SEQUENCE;
     bool waits = false;
+    bool launches = false;
 
-    for (uint32_t i = 0; i < all->count; i++)
+    for (uint32_t i = 0; i < all->count; i++) {
         waits |= all->machine[i].answer.split.input_ps > 0;
+        launches |= all->machine[i].answer.split.host_ps > 0;
+    }
+    /* Columns of about eight characters, beside those that are always there: a page has room for
+     * so many of them. */
+    const int parts = (cut->tensor > 1) + (cut->context > 1) + (cut->expert > 1) +
+                      2 * (cut->pipeline > 1) + launches + waits + 2 * ends;
     const struct {
         const char *key;
         bool shown;
-    } wanted[] = {{"dp", several},
+    } wanted[] = {{"dp", several && parts < 8},
                   {"samples_per_s", !sequences},
                   {"tokens_per_s", sequences},
-                  {"scaling_percent", several},
+                  {"scaling_percent", several && parts < 5},
+                  {"host_s", launches},
                   {"exposed_tp_s", cut->tensor > 1},
                   {"exposed_cp_s", cut->context > 1},
                   {"exposed_ep_s", cut->expert > 1},
-                  {"exposed_pp_s", cut->pipeline > 1},
+                  {"exposed_pp_s", cut->pipeline > 1 && parts < 8},
                   {"bubble_s", cut->pipeline > 1},
                   {"input_s", waits},
-                  {"memory_GB", several},
+                  {"memory_GB", several && parts < 6},
                   {"hours", ends},
                   {"cost", ends}};
 
@@ -251,12 +275,27 @@ static void print_intervals(const struct tutti_train_parallel_found_all *all, FI
     }
 }
 
+/* Whether two say the same, but for their figures. */
+static bool is_same_limit(const char *a, const char *b)
+{
+    static const char figures[] = "0123456789.";
+
+    for (;;) {
+        a += strspn(a, figures);
+        b += strspn(b, figures);
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+        a++;
+        b++;
+    }
+}
+
 static void print_limits(const struct tutti_train_parallel_found_all *all, FILE *out)
 {
     for (uint32_t i = 0; i < all->count; i++) {
         const struct tutti_train_parallel_found *f = &all->machine[i];
 
-        if (i > 0 && strcmp(f->answer.limited_by, f[-1].answer.limited_by) == 0)
+        if (i > 0 && is_same_limit(f->answer.limited_by, f[-1].answer.limited_by))
             continue;
         fprintf(out, "# limited by, %u device%s: %s\n", f->device_count,
                 f->device_count == 1 ? "" : "s", f->answer.limited_by);
@@ -387,7 +426,8 @@ int tutti_train_parallel_print(const struct tutti_args *args,
     table = tutti_table_new(shown, COLUMNS);
     status = table == NULL ? tutti_nomem(err) : 0;
     for (uint32_t i = 0; i < all->count && status == 0; i++)
-        status = add_row(table, q, &all->machine[0], &all->machine[i], err);
+        status = add_row(table, q, &all->machine[0], &all->machine[i],
+                         tutti_args_is(args, "format", "table"), err);
     if (status == 0 && tutti_args_is(args, "format", "json")) {
         status = print_json(q, &all->machine[0], table, sink, err);
     } else if (status == 0 && tutti_args_is(args, "format", "csv")) {
@@ -399,4 +439,37 @@ int tutti_train_parallel_print(const struct tutti_args *args,
     }
     tutti_table_free(table);
     return status;
+}
+
+/* ---- bars over devices ----------------------------------------------------------------------- */
+
+static struct tutti_train_curve_point curve_point(const struct tutti_train_parallel_found *f)
+{
+    const struct tutti_parallel_split *s = &f->answer.split;
+
+    return (struct tutti_train_curve_point){.device_count = f->device_count,
+                                            .step_ps = f->answer.step_ps,
+                                            .samples_per_s = f->answer.samples_per_s,
+                                            .part = {s->compute_ps + s->optimizer_ps, s->host_ps,
+                                                     s->tensor_ps, s->context_ps, s->expert_ps,
+                                                     s->pipeline_ps, s->bubble_ps,
+                                                     s->data_ps + s->gather_ps, s->input_ps}};
+}
+
+int tutti_train_parallel_print_curve(const struct tutti_args *args,
+                                     const struct tutti_train_parallel_question *q,
+                                     const struct tutti_train_parallel_found_all *all,
+                                     struct tutti_sink *sink, struct tutti_err *err)
+{
+    static const struct tutti_train_curve_part parts[TUTTI_TRAIN_CURVE_PARTS] = {
+        {"compute", 'c'}, {"host", 'h'},   {"tp", 'T'}, {"cp", 'C'},   {"ep", 'E'},
+        {"pp", 'P'},      {"bubble", '.'}, {"dp", 'D'}, {"input", 'I'}};
+    struct tutti_train_curve_point points[TUTTI_TRAIN_MACHINES_MAX];
+    char title[256];
+
+    (void)snprintf(title, sizeof(title), "%s by %s on %s", q->of_train.model->name,
+                   q->of_train.strategy.name, q->of_train.topo->name);
+    for (uint32_t i = 0; i < all->count; i++)
+        points[i] = curve_point(&all->machine[i]);
+    return tutti_train_curve(args, title, parts, points, all->count, sink, err);
 }

@@ -54,7 +54,6 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
         {"bytes-per-pack", "gradients of a stage go in buckets of the framework"},
         {"bucket", "gradients of a stage go in buckets of the framework"},
         {"gather-ahead", "layers are gathered one ahead"},
-        {"svg", "no chart is drawn of it"},
         {"tf-config", "tasks of TensorFlow have whole replicas"},
         {"launch", "nothing is started (-B)"},
     };

@@ -336,17 +336,33 @@ int tutti_train_print(const struct tutti_args *args, const struct tutti_train_qu
     return status;
 }
 
+/* What a step divides into, as bars show it. */
+static struct tutti_train_curve_point curve_point(const struct tutti_train_found *f)
+{
+    const struct tutti_train_split *s = &f->answer.split;
+
+    return (struct tutti_train_curve_point){.device_count = f->device_count,
+                                            .step_ps = f->answer.step_ps,
+                                            .samples_per_s = f->answer.samples_per_s,
+                                            .part = {s->compute_ps, s->slowed_ps, s->reduce_ps,
+                                                     s->gather_ps, s->across_ps, s->input_ps,
+                                                     s->late_ps}};
+}
+
 int tutti_train_print_curve(const struct tutti_args *args, const struct tutti_train_question *q,
                             const struct tutti_train_found_all *all, struct tutti_sink *sink,
                             struct tutti_err *err)
 {
+    static const struct tutti_train_curve_part parts[TUTTI_TRAIN_CURVE_PARTS] = {
+        {"compute", 'c'},   {"slowed by collectives", 's'}, {"reduce", 'R'},
+        {"gather", 'G'},    {"across groups", 'A'},         {"input", 'I'},
+        {"late ranks", 'L'}};
     struct tutti_train_curve_point points[TUTTI_TRAIN_MACHINES_MAX];
     char title[256];
 
     (void)snprintf(title, sizeof(title), "%s by %s on %s", q->model->name,
                    all->machine[0].strategy.name, q->topo->name);
     for (uint32_t i = 0; i < all->count; i++)
-        points[i] =
-            (struct tutti_train_curve_point){all->machine[i].device_count, &all->machine[i].answer};
-    return tutti_train_curve(args, title, points, all->count, sink, err);
+        points[i] = curve_point(&all->machine[i]);
+    return tutti_train_curve(args, title, parts, points, all->count, sink, err);
 }
