@@ -54,7 +54,8 @@ struct tutti_parallel {
     uint32_t virtual_stages;      /* stages of a device: interleaved 2 and more, zbv 2, others 1 */
     enum tutti_pipeline schedule; /* of pipeline > 1; one device holds one micro-batch at a time */
     bool sequence_parallel;       /* with tensor > 1: what that does not divide is by tokens */
-    bool async_tensor;   /* its collectives run beside products that do not wait for them */
+    bool async_tensor;   /* its collectives run beside products that do not wait for them; of
+                            tensor 1 there are none */
     bool scatter_gather; /* with tensor > 1 and without sequence_parallel: each of its ranks sends
                             1/tensor of what goes to the next stage, which gathers it there */
     enum tutti_context_kind context_kind;
@@ -212,7 +213,7 @@ struct tutti_parallel_traffic_params {
                          are clipped, 1 to see whether they are finite */
 };
 
-/* By the rank of the device that sends most. */
+/* By the rank of the device that sends most. Sparse gradients count as dense ones. */
 struct tutti_parallel_traffic {
     uint64_t bytes[TUTTI_TRAFFIC_KIND_COUNT];
     /* Collectives and messages; gradients and weights as if in one piece. */

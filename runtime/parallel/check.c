@@ -358,6 +358,18 @@ static int check_stages(const struct tutti_parallel *p, const struct tutti_workl
     return 0;
 }
 
+/* Torchtitan, which has FSDP with pipelines, refuses weight tying there. */
+static int check_tied(const struct tutti_parallel *p, const struct tutti_workload *model,
+                      struct tutti_err *err)
+{
+    if (p->sharding != TUTTI_SHARD_ZERO3 || !tutti_parallel_ties(p, model))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "ZeRO-3 with pipeline %" PRIu32
+                      " of '%s', whose embedding and head are tied over two stages (ZeRO-1)",
+                      p->pipeline, model->name);
+}
+
 int tutti_parallel_check(const struct tutti_parallel *parallel, const struct tutti_workload *model,
                          struct tutti_err *err)
 {
@@ -365,8 +377,8 @@ int tutti_parallel_check(const struct tutti_parallel *parallel, const struct tut
         check_kinds,    check_tensor_options, check_order,
         check_replicas, check_sharding,       check_pipeline};
     static int (*const model_checks[])(const struct tutti_parallel *, const struct tutti_workload *,
-                                       struct tutti_err *) = {check_tensor, check_context,
-                                                              check_experts, check_stages};
+                                       struct tutti_err *) = {
+        check_tensor, check_context, check_experts, check_stages, check_tied};
     struct tutti_parallel p;
     int status = tutti_parallel_complete(parallel, &p, err);
 

@@ -297,6 +297,7 @@ TEST(expert_parallelism_is_refused_by_name)
 TEST(pipelines_and_sharing_are_refused_by_name)
 {
     struct tutti_workload *model = model_of("gpt2"); /* 12 layers */
+    struct tutti_workload *untied = model_of("llama3-8b");
     struct tutti_parallel p = {.size = sizeof(p),
                                .data = 2,
                                .pipeline = 4,
@@ -328,7 +329,10 @@ TEST(pipelines_and_sharing_are_refused_by_name)
                    "ZeRO-3 with pipeline 4, of which each pass would gather weights (ZeRO-1, or "
                    "weights kept for a step, as FSDP of PyTorch does)");
     p.keep_weights = true;
-    expect_taken(&p, model);
+    expect_refused(&p, model,
+                   "ZeRO-3 with pipeline 4 of 'gpt2', whose embedding and head are tied over two "
+                   "stages (ZeRO-1)");
+    expect_taken(&p, untied);
     p.sharding = TUTTI_SHARD_ZERO1;
     expect_refused(&p, model, "weights that are kept once they are gathered, without ZeRO-3");
     p.keep_weights = false;
@@ -346,5 +350,6 @@ TEST(pipelines_and_sharing_are_refused_by_name)
     CHECK_INT(tutti_parallel_check(&p, NULL, NULL), -TUTTI_EINVAL);
     p = (struct tutti_parallel){.size = sizeof(p), .tensor = 1 << 16, .data = 1 << 16};
     CHECK_INT(tutti_parallel_check(&p, NULL, NULL), -TUTTI_EINVAL);
+    tutti_model_free(untied);
     tutti_model_free(model);
 }

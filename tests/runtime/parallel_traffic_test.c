@@ -116,12 +116,13 @@ TEST(gradients_of_replicas)
 /* PyTorch's FSDP with a pipeline: gathered and reduced once a step. */
 TEST(weights_kept_for_a_step_are_gathered_once)
 {
-    struct tutti_workload *model = gpt();
+    struct tutti_workload *model = llama();
     const struct tutti_parallel p =
         PARALLEL(.data = 8, .pipeline = 2, .schedule = TUTTI_PIPELINE_1F1B, .micro_batches = 4,
                  .sharding = TUTTI_SHARD_ZERO3, .keep_weights = true);
     const struct tutti_parallel_traffic seen = plain(&p, model);
-    const uint64_t all = parameters(1, L / 2, true, false);
+    const uint64_t all =
+        (uint64_t)V * H + L / 2 * (2 * H * H + 2 * H * H * KV / A + 3 * (uint64_t)H * F + 2 * H);
 
     CHECK_INT(seen.bytes[TUTTI_TRAFFIC_GRADIENTS], 7 * (4 * all / 8));
     CHECK_INT(seen.bytes[TUTTI_TRAFFIC_WEIGHTS], 7 * (2 * all / 8));

@@ -214,6 +214,8 @@ static void check_refusal(const struct draw *w, int status, const char *text)
         {d->keep_weights && d->sharding != TUTTI_SHARD_ZERO3, "weights", "without ZeRO-3"},
         {p > 1 && d->sharding == TUTTI_SHARD_ZERO2, "ZeRO-2", "pipeline"},
         {p > 1 && d->sharding == TUTTI_SHARD_ZERO3 && !d->keep_weights, "ZeRO-3", "pipeline"},
+        {w->gpt && p > 1 && d->sharding == TUTTI_SHARD_ZERO3 && kind != TUTTI_PIPELINE_ZBV,
+         "ZeRO-3", "tied"},
         {p == 1 && v > 1, "virtual stages", "pipeline 1"},
         {p > 1 && chunks, "pipeline", "chunks"},
         {p > 1 && kind == TUTTI_PIPELINE_INTERLEAVED && !divides(p, m), "interleaved",
