@@ -54,7 +54,7 @@ struct tutti_framework_memory {
     uint16_t fragment_permille; /* of what is allocated: reserved but of no use at the peak */
     /* Of a parameter, in thousandths: what else is there of gradients that replicas reduce. */
     uint16_t reduced_millibytes;
-    uint32_t logit_millibytes;  /* of a logit, in thousandths, divided by tensor parallelism; */
+    uint32_t logit_millibytes; /* of a logit, in thousandths, divided by tensor parallelism; */
     uint32_t logit_whole_millibytes; /* that it does not divide: times (1 - 1/t) */
     uint64_t bucket_elements;
     uint64_t workspace_bytes; /* of matrix products, and the rest of what is there from the start */

@@ -159,7 +159,7 @@ static int add_callees(struct maker *m, struct tutti_err *err)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-enum { NOTHING = UINT32_MAX };
+static const uint32_t NOTHING = UINT32_MAX;
 
 /* Appends a step that waits for step `after` of lane `of`; returns its number. */
 static uint32_t append(struct maker *m, uint32_t lane, struct tutti_step step, uint32_t of,
