@@ -194,7 +194,8 @@ struct tutti_train_parallel_watch {
     struct tutti_parallel_note *tasks;
     size_t count;
     size_t room;
-    bool lost; /* no memory for a task */
+    tutti_ps end_ps; /* of the last of them */
+    bool lost;       /* no memory for a task */
 };
 
 /* For struct tutti_parallel_ask; `context` is a watch. */

@@ -7,7 +7,7 @@
 #include "tools/train/parallel.h"
 #include "topo/topo.h"
 
-enum { TEXT_BYTES = 96 };
+enum { TEXT_BYTES = 96, TASKS_SHOWN_MAX = 1 << 22 };
 
 /* ---- replicas -------------------------------------------------------------------------------- */
 
@@ -183,6 +183,20 @@ static int derive_shards(const struct tutti_train_parallel_question *q,
                       ret->tensor, ret->context);
 }
 
+/* What is drawn, or written as a trace, is kept task by task. */
+static int check_watch(const struct tutti_train_parallel_question *q,
+                       const struct tutti_parallel *cut, struct tutti_err *err)
+{
+    const uint64_t tasks = (uint64_t)2 * cut->pipeline * cut->virtual_stages * cut->micro_batches;
+
+    if (q->watch == NULL || tasks <= TASKS_SHOWN_MAX)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--%s': a step of %" PRIu64
+                      " tasks (at most %d: fewer micro-batches)",
+                      q->of_train.explains ? "explain" : "trace", tasks, TASKS_SHOWN_MAX);
+}
+
 int tutti_train_parallel_derive(const struct tutti_train_parallel_question *q,
                                 const struct tutti_topo *topo, struct tutti_parallel *ret,
                                 struct tutti_err *err)
@@ -201,6 +215,8 @@ int tutti_train_parallel_derive(const struct tutti_train_parallel_question *q,
         status = tutti_parallel_check(&cut, q->of_train.model, err);
     if (status == 0)
         status = derive_shards(q, topo, &cut, err);
+    if (status == 0)
+        status = check_watch(q, &cut, err);
     if (status == 0)
         *ret = cut;
     return status;

@@ -27,13 +27,28 @@ static bool is_pass(const struct tutti_parallel_note *task)
            task->task == TUTTI_TASK_WEIGHTS;
 }
 
-static tutti_ps end_of(const struct tutti_train_parallel_watch *w)
+/* Tasks of a device: from `first` to before the one returned. */
+static size_t find_device(const struct tutti_train_parallel_watch *w, uint32_t device,
+                          size_t *ret_first)
 {
-    tutti_ps end = 1;
+    size_t bounds[2];
 
-    for (size_t i = 0; i < w->count; i++)
-        end = w->tasks[i].end_ps > end ? w->tasks[i].end_ps : end;
-    return end;
+    for (uint32_t k = 0; k < 2; k++) {
+        size_t low = 0;
+        size_t high = w->count;
+
+        while (low < high) {
+            const size_t middle = low + (high - low) / 2;
+
+            if (w->tasks[middle].device < device + k)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        bounds[k] = low;
+    }
+    *ret_first = bounds[0];
+    return bounds[1];
 }
 
 static void print_row(const struct tutti_train_parallel_watch *w, uint32_t device,
@@ -54,13 +69,15 @@ static void fill_bar(const struct tutti_train_parallel_watch *w, uint32_t device
                      char row[CELLS + 1])
 {
     double filled[CELLS][TUTTI_TASK_COUNT] = {{0}};
+    size_t i;
+    const size_t end_index = find_device(w, device, &i);
 
-    for (size_t i = 0; i < w->count; i++) {
+    for (; i < end_index; i++) {
         const struct tutti_parallel_note *task = &w->tasks[i];
         const double begin = (double)task->begin_ps / cell_ps;
         const double end = (double)task->end_ps / cell_ps;
 
-        for (int c = (int)begin; task->device == device && c < CELLS && c < end; c++)
+        for (int c = (int)begin; c < CELLS && c < end; c++)
             filled[c][task->task] += fmin(end, c + 1) - fmax(begin, c);
     }
     for (int c = 0; c < CELLS; c++) {
@@ -80,7 +97,7 @@ static void fill_bar(const struct tutti_train_parallel_watch *w, uint32_t device
 
 static void print_whole(const struct tutti_train_parallel_watch *w, FILE *out)
 {
-    const tutti_ps end_ps = end_of(w);
+    const tutti_ps end_ps = w->end_ps;
     char number[TUTTI_NUMBER_TEXT_BYTES], cell[TUTTI_NUMBER_TEXT_BYTES];
 
     fprintf(out, "# the pipeline, %s ms; a column is %s ms\n",
@@ -118,7 +135,7 @@ static double choose_cell(const struct tutti_train_parallel_watch *w)
     double cell_ps = 0;
 
     for (int length = 2; length < LABEL_BYTES; length++) {
-        double shortest_ps = (double)end_of(w);
+        double shortest_ps = (double)w->end_ps;
         int longest = 0;
 
         for (size_t i = 0; i < w->count; i++) {
@@ -146,16 +163,19 @@ static double choose_cell(const struct tutti_train_parallel_watch *w)
 static void fill_row(const struct tutti_train_parallel_watch *w, uint32_t device, double cell_ps,
                      char row[CELLS + 1])
 {
+    size_t i;
+    const size_t end_index = find_device(w, device, &i);
+
     memset(row, '.', CELLS);
     row[CELLS] = '\0';
-    for (size_t i = 0; i < w->count; i++) {
+    for (; i < end_index; i++) {
         const struct tutti_parallel_note *task = &w->tasks[i];
         const double begin = round((double)task->begin_ps / cell_ps);
         const double end = round((double)task->end_ps / cell_ps);
         char label[LABEL_BYTES];
         int bytes;
 
-        if (task->device != device || begin >= CELLS)
+        if (begin >= CELLS)
             continue;
         bytes = label_text(w, task, label);
         for (int c = (int)begin; c < CELLS && c < end; c++)
@@ -169,7 +189,7 @@ static void print_begin(const struct tutti_train_parallel_watch *w, double cell_
     char number[TUTTI_NUMBER_TEXT_BYTES], cell[TUTTI_NUMBER_TEXT_BYTES];
 
     if (whole)
-        fprintf(out, "# the pipeline, %s ms", tutti_number_text(ms(end_of(w)), number));
+        fprintf(out, "# the pipeline, %s ms", tutti_number_text(ms(w->end_ps), number));
     else
         fprintf(out, "# its first %s ms",
                 tutti_number_text(cell_ps * CELLS / (double)TUTTI_PS_PER_MS, number));
@@ -195,14 +215,15 @@ static int add_stage(struct tutti_table *table, const struct tutti_train_paralle
 {
     tutti_ps sums[TUTTI_TASK_COUNT] = {0};
     tutti_ps busy_ps = 0;
-    const double end_ps = (double)end_of(w);
+    const double end_ps = (double)w->end_ps;
     const double count = w->cut.micro_batches;
+    size_t i;
+    const size_t end_index = find_device(w, device, &i);
 
-    for (size_t i = 0; i < w->count; i++)
-        if (w->tasks[i].device == device) {
-            sums[w->tasks[i].task] += w->tasks[i].end_ps - w->tasks[i].begin_ps;
-            busy_ps += w->tasks[i].end_ps - w->tasks[i].begin_ps;
-        }
+    for (; i < end_index; i++) {
+        sums[w->tasks[i].task] += w->tasks[i].end_ps - w->tasks[i].begin_ps;
+        busy_ps += w->tasks[i].end_ps - w->tasks[i].begin_ps;
+    }
     return tutti_table_add(table, (uint64_t)device, ms(sums[TUTTI_TASK_FORWARD]) / count,
                            ms(sums[TUTTI_TASK_BACKWARD]) / count,
                            ms(sums[TUTTI_TASK_WEIGHTS]) / count, ms(sums[TUTTI_TASK_GRADIENTS]),
@@ -243,7 +264,7 @@ int tutti_train_parallel_explain(const struct tutti_train_parallel_watch *w,
                                  const struct tutti_page *page, struct tutti_err *err)
 {
     const double cell_ps = choose_cell(w);
-    const bool whole = cell_ps * CELLS >= (double)end_of(w);
+    const bool whole = cell_ps * CELLS >= (double)w->end_ps;
     struct tutti_table *stages = NULL;
     int status = tutti_train_parallel_stages(w, page->verbose, &stages, err);
 

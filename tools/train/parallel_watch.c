@@ -27,6 +27,7 @@ void tutti_train_parallel_note(void *context, const struct tutti_parallel_note *
         w->room = room;
     }
     w->tasks[w->count++] = *note;
+    w->end_ps = note->end_ps > w->end_ps ? note->end_ps : w->end_ps;
 }
 
 void tutti_train_parallel_watch_done(struct tutti_train_parallel_watch *w)
