@@ -87,7 +87,8 @@ static const struct tutti_option options[] = {
      .value = "N",
      .min = 1,
      .max = 1 << 24,
-     .help = "pieces that --batch or --global-batch is cut into, to be accumulated"},
+     .help = "pieces that --batch or --global-batch is cut into, to be accumulated; what a device "
+             "works on at once (if not given: all, with model parallelism 1 sequence)"},
     {.name = "global-batch",
      .type = TUTTI_OPTION_COUNT,
      .value = "N",

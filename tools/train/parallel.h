@@ -16,78 +16,78 @@ struct tutti_page;
 struct tutti_sink;
 struct tutti_table;
 
-#define TUTTI_TRAIN_OPTIONS_PARALLEL                                                              \
-    {.name = "tp",                                                                                \
-     .type = TUTTI_OPTION_COUNT,                                                                  \
-     .value = "N",                                                                                \
-     .min = 1,                                                                                    \
-     .max = 1 << 20,                                                                              \
-     .help = "tensor parallelism: devices that share the work and weights of each layer"},        \
-        {.name = "pp",                                                                            \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .min = 1,                                                                                \
-         .max = 1 << 20,                                                                          \
-         .help = "pipeline parallelism: devices that have consecutive layers"},                   \
-        {.name = "vp",                                                                            \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .min = 1,                                                                                \
-         .max = 1 << 16,                                                                          \
-         .help = "virtual stages: chunks of layers that each device of an interleaved pipeline "  \
-                 "has"},                                                                          \
-        {.name = "cp",                                                                            \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .min = 1,                                                                                \
-         .max = 1 << 20,                                                                          \
-         .help = "context parallelism: devices that share each sequence"},                        \
-        {.name = "ep",                                                                            \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .min = 1,                                                                                \
-         .max = 1 << 20,                                                                          \
-         .help = "expert parallelism: devices of --cp x --dp that share the experts of each "     \
-                 "layer; divides them"},                                                          \
-        {.name = "dp",                                                                            \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .min = 1,                                                                                \
-         .max = 1 << 20,                                                                          \
-         .help = "data parallelism: replicas of the model (if not given: devices / (tp x cp x "   \
-                 "pp))"},                                                                         \
-        {.name = "order",                                                                         \
-         .type = TUTTI_OPTION_TEXT,                                                               \
-         .value = "DIM-DIM-...",                                                                  \
-         .standard = "tp-cp-ep-dp-pp",                                                            \
-         .help = "which devices form groups: of the first those next to each other; what is "     \
-                 "left out comes behind in this order"},                                          \
-        {.name = "pipeline",                                                                      \
-         .type = TUTTI_OPTION_CHOICE,                                                             \
-         .value = "gpipe|1f1b|interleaved|zb-h1|zb-h2|zbv",                                       \
-         .help = "in which order a device works on micro-batches (if not given: 1f1b, with "      \
-                 "--vp interleaved)"},                                                            \
-        {.name = "stage-layers",                                                                  \
-         .type = TUTTI_OPTION_TEXT,                                                               \
-         .value = "N,N,...",                                                                      \
-         .help = "how many of the equal layers each stage has, in their order (if not given: as " \
-                 "the framework divides them)"},                                                  \
-        {.name = "sp",                                                                            \
-         .type = TUTTI_OPTION_CHOICE,                                                             \
-         .value = "on|off",                                                                       \
-         .help = "sequence parallelism: what --tp does not divide is divided by tokens (if not "  \
-                 "given: on where --tp is more than 1)"},                                         \
-        {.name = "async-tp",                                                                      \
-         .type = TUTTI_OPTION_FLAG,                                                               \
-         .help = "collectives of --tp under the products that they belong to"},                   \
-        {.name = "context",                                                                       \
-         .type = TUTTI_OPTION_CHOICE,                                                             \
-         .value = "ring|ulysses",                                                                 \
-         .standard = "ring",                                                                      \
-         .help = "of --cp: keys and values go round a ring, or all-to-alls divide by heads"},     \
-    {                                                                                             \
-        .name = "expert-imbalance", .type = TUTTI_OPTION_REAL, .value = "X", .standard = "1",     \
-        .min = 1, .max = 1024, .help = "tokens of the busiest expert over the mean of all"        \
+#define TUTTI_TRAIN_OPTIONS_PARALLEL                                                             \
+    {.name = "tp",                                                                               \
+     .type = TUTTI_OPTION_COUNT,                                                                 \
+     .value = "N",                                                                               \
+     .min = 1,                                                                                   \
+     .max = 1 << 20,                                                                             \
+     .help = "tensor parallelism: devices that share the work and weights of each layer"},       \
+        {.name = "pp",                                                                           \
+         .type = TUTTI_OPTION_COUNT,                                                             \
+         .value = "N",                                                                           \
+         .min = 1,                                                                               \
+         .max = 1 << 20,                                                                         \
+         .help = "pipeline parallelism: devices that have consecutive layers"},                  \
+        {.name = "vp",                                                                           \
+         .type = TUTTI_OPTION_COUNT,                                                             \
+         .value = "N",                                                                           \
+         .min = 1,                                                                               \
+         .max = 1 << 16,                                                                         \
+         .help = "virtual stages: chunks of layers that each device of an interleaved pipeline " \
+                 "has"},                                                                         \
+        {.name = "cp",                                                                           \
+         .type = TUTTI_OPTION_COUNT,                                                             \
+         .value = "N",                                                                           \
+         .min = 1,                                                                               \
+         .max = 1 << 20,                                                                         \
+         .help = "context parallelism: devices that share each sequence"},                       \
+        {.name = "ep",                                                                           \
+         .type = TUTTI_OPTION_COUNT,                                                             \
+         .value = "N",                                                                           \
+         .min = 1,                                                                               \
+         .max = 1 << 20,                                                                         \
+         .help = "expert parallelism: devices of --cp x --dp that share the experts of each "    \
+                 "layer; divides them"},                                                         \
+        {.name = "dp",                                                                           \
+         .type = TUTTI_OPTION_COUNT,                                                             \
+         .value = "N",                                                                           \
+         .min = 1,                                                                               \
+         .max = 1 << 20,                                                                         \
+         .help = "data parallelism: replicas of the model (if not given: devices / (tp x cp x "  \
+                 "pp))"},                                                                        \
+        {.name = "order",                                                                        \
+         .type = TUTTI_OPTION_TEXT,                                                              \
+         .value = "DIM-DIM-...",                                                                 \
+         .standard = "tp-cp-ep-dp-pp",                                                           \
+         .help = "which devices form groups: of the first those next to each other; what is "    \
+                 "left out comes behind in this order"},                                         \
+        {.name = "pipeline",                                                                     \
+         .type = TUTTI_OPTION_CHOICE,                                                            \
+         .value = "gpipe|1f1b|interleaved|zb-h1|zb-h2|zbv",                                      \
+         .help = "in which order a device works on micro-batches (if not given: 1f1b, with "     \
+                 "--vp interleaved)"},                                                           \
+        {.name = "stage-layers",                                                                 \
+         .type = TUTTI_OPTION_TEXT,                                                              \
+         .value = "N,N,...",                                                                     \
+         .help = "how many of the equal layers each stage has, in their order (if not given: "   \
+                 "equally many, the first stages one more)"},                                    \
+        {.name = "sp",                                                                           \
+         .type = TUTTI_OPTION_CHOICE,                                                            \
+         .value = "on|off",                                                                      \
+         .help = "sequence parallelism: what --tp does not divide is divided by tokens (if not " \
+                 "given: on where --tp is more than 1)"},                                        \
+        {.name = "async-tp",                                                                     \
+         .type = TUTTI_OPTION_FLAG,                                                              \
+         .help = "collectives of --tp under the products that they belong to"},                  \
+        {.name = "context",                                                                      \
+         .type = TUTTI_OPTION_CHOICE,                                                            \
+         .value = "ring|ulysses",                                                                \
+         .standard = "ring",                                                                     \
+         .help = "of --cp: keys and values go round a ring, or all-to-alls divide by heads"},    \
+    {                                                                                            \
+        .name = "expert-imbalance", .type = TUTTI_OPTION_REAL, .value = "X", .standard = "1",    \
+        .min = 1, .max = 1024, .help = "tokens of the busiest expert over the mean of all"       \
     }
 
 #define TUTTI_TRAIN_PARALLEL_TEXT                                                    \

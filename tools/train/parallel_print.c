@@ -200,49 +200,49 @@ static void print_title(const struct tutti_train_parallel_question *q,
             f->answer.accelerator);
 }
 
-static void print_pipeline(const struct tutti_parallel *cut, FILE *out)
+/* "tp 8 (sp) x pp 16 (1f1b) x dp 128, ep 8 in it": degrees of 1 are left out, but for dp. */
+static void print_degrees(const struct tutti_parallel *cut, bool several, FILE *out)
 {
-    if (cut->pipeline == 1)
-        return;
-    fprintf(out, " x pp %u (%s", cut->pipeline, tutti_pipeline_name(cut->schedule));
-    if (cut->schedule == TUTTI_PIPELINE_INTERLEAVED)
-        fprintf(out, ", vp %u", cut->virtual_stages);
-    fputc(')', out);
+    if (cut->tensor > 1)
+        fprintf(out, "tp %u%s x ", cut->tensor,
+                cut->sequence_parallel && cut->async_tensor ? " (sp, async)"
+                : cut->sequence_parallel                    ? " (sp)"
+                : cut->async_tensor                         ? " (async)"
+                                                            : "");
+    if (cut->context > 1)
+        fprintf(out, "cp %u (%s) x ", cut->context, tutti_context_name(cut->context_kind));
+    if (cut->schedule == TUTTI_PIPELINE_INTERLEAVED && cut->pipeline > 1)
+        fprintf(out, "pp %u (interleaved, vp %u) x ", cut->pipeline, cut->virtual_stages);
+    else if (cut->pipeline > 1)
+        fprintf(out, "pp %u (%s) x ", cut->pipeline, tutti_pipeline_name(cut->schedule));
+    fputs("dp", out);
+    if (!several)
+        fprintf(out, " %u", cut->data);
+    if (cut->expert > 1)
+        fprintf(out, ", ep %u in it", cut->expert);
 }
 
-/* "tp 8 (sp) x pp 16 (1f1b) x dp 128; a step is 16 micro-batches of 1 sequence: global batch 2048"
- */
 static void print_cut(const struct tutti_train_parallel_question *q,
                       const struct tutti_train_parallel_found_all *all, FILE *out)
 {
     const struct tutti_parallel *cut = &all->machine[0].cut;
-    const char *sample = tutti_sample_name(q->of_train.model->sample);
+    const bool several = all->count > 1;
     char order[TUTTI_TRAIN_ORDER_BYTES];
 
-    fprintf(out, "# cut:      tp %u%s", cut->tensor,
-            cut->sequence_parallel && cut->async_tensor ? " (sp, async)"
-            : cut->sequence_parallel                    ? " (sp)"
-            : cut->async_tensor                         ? " (async)"
-                                                        : "");
-    if (cut->context > 1)
-        fprintf(out, " x cp %u (%s)", cut->context, tutti_context_name(cut->context_kind));
-    print_pipeline(cut, out);
-    fprintf(out, all->count > 1 ? " x dp" : " x dp %u", cut->data);
-    if (cut->expert > 1)
-        fprintf(out, ", ep %u in it", cut->expert);
+    fprintf(out, "# cut:      ");
+    print_degrees(cut, several, out);
     if (strcmp(tutti_train_order_text(cut, order), "tp-cp-ep-dp-pp") != 0)
         fprintf(out, ", order %s", order);
-    if (all->count == 1)
-        fprintf(out, "; %u micro-batch%s of %u %s%s, global batch %" PRIu64 "\n",
-                cut->micro_batches, cut->micro_batches == 1 ? "" : "es", cut->micro_batch, sample,
-                cut->micro_batch == 1 ? "" : "s", all->machine[0].answer.samples);
-    else if (q->global_batch > 0)
-        fprintf(out, "; micro-batches of %u %s%s, global batch %" PRIu64 "\n", cut->micro_batch,
-                sample, cut->micro_batch == 1 ? "" : "s", q->global_batch);
+    if (several && q->global_batch > 0)
+        fprintf(out, "; micro-batches of ");
     else
-        fprintf(out, "; %u micro-batch%s of %u %s%s\n", cut->micro_batches,
-                cut->micro_batches == 1 ? "" : "es", cut->micro_batch, sample,
-                cut->micro_batch == 1 ? "" : "s");
+        fprintf(out, "; %u micro-batch%s of ", cut->micro_batches,
+                cut->micro_batches == 1 ? "" : "es");
+    fprintf(out, "%u %s%s", cut->micro_batch, tutti_sample_name(q->of_train.model->sample),
+            cut->micro_batch == 1 ? "" : "s");
+    if (!several || q->global_batch > 0)
+        fprintf(out, ", global batch %" PRIu64, all->machine[0].answer.samples);
+    fputc('\n', out);
 }
 
 static void print_costs(const struct tutti_train_parallel_question *q,
