@@ -64,20 +64,24 @@ static void check_near(double seen, double expected)
         TEST_FAIL("%.4f is not %.4f", seen, expected);
 }
 
-/* What Megatron's authors print, GiB, of the first device: 22B, 175B, 530B, 1T. */
+/* What Megatron's authors print, GiB, of the first device: 22B, 175B, 530B, 1T; and the formulas
+ * behind it to the byte. */
 TEST(megatron_models_take_what_is_published)
 {
     static const struct {
         uint64_t layers, hidden, heads;
-        uint32_t pipeline, chunks, micro_batch;
+        uint32_t pipeline, chunks, micro_batch, held; /* layers' worth: L (1 + (p-1)/(pv)) */
         double states, none, selective;
-    } rows[] = {{48, 6144, 64, 1, 1, 4, 45.56, 59.25, 9.5625},
-                {96, 12288, 96, 8, 3, 1, 45.56, 66.84, 12.35},
-                {105, 20480, 128, 35, 3, 1, 31.64, 114.02, 23.07},
-                {128, 25600, 160, 64, 1, 1, 32.96, 131.25, 26.56}};
+    } rows[] = {{48, 6144, 64, 1, 1, 4, 48, 45.56, 59.25, 9.5625},
+                {96, 12288, 96, 8, 3, 1, 124, 45.56, 66.84, 12.35},
+                {105, 20480, 128, 35, 3, 1, 139, 31.64, 114.02, 23.07},
+                {128, 25600, 160, 64, 1, 1, 128, 32.96, 131.25, 26.56}};
     static struct tutti_footprint f[STAGES_MAX];
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const uint64_t h = rows[i].hidden;
+        const uint64_t sbh = 2048 * rows[i].micro_batch * h;
+        const uint64_t matrices = 5 * rows[i].heads * 2048 * 2048 * rows[i].micro_batch;
         struct korthikanti k;
         struct tutti_parallel degrees = {.size = sizeof(degrees),
                                          .tensor = 8,
@@ -97,11 +101,16 @@ TEST(megatron_models_take_what_is_published)
         korthikanti(&k, rows[i].layers, rows[i].hidden, rows[i].heads, 2048);
         stages_of(&params, f);
         check_near((double)states(&f[0]) / GIB, rows[i].states);
+        CHECK_INT(states(&f[0]),
+                  18 * (rows[i].layers / rows[i].pipeline) * (12 * h * h + 13 * h) / 8);
         check_near((double)f[0].bytes[TUTTI_MEMORY_ACTIVATIONS] / GIB, rows[i].none);
+        CHECK_INT(f[0].bytes[TUTTI_MEMORY_ACTIVATIONS],
+                  rows[i].held * (10 * sbh + 24 * sbh / 8 + matrices / 8));
         degrees.sequence_parallel = true;
         params.recompute = TUTTI_RECOMPUTE_SELECTIVE;
         stages_of(&params, f);
         check_near((double)f[0].bytes[TUTTI_MEMORY_ACTIVATIONS] / GIB, rows[i].selective);
+        CHECK_INT(f[0].bytes[TUTTI_MEMORY_ACTIVATIONS], rows[i].held * 34 * sbh / 8);
     }
 }
 
