@@ -21,6 +21,8 @@ TUTTI_API_BEGIN
 struct tutti_coll_params;
 struct tutti_err;
 
+enum { TUTTI_PARALLEL_LANES = 8 };
+
 /* A part of a pass, which a device computes at a stretch; behind it, but for the last of a pass,
  * its group of an axis may do something together before the next piece begins. */
 struct tutti_parallel_piece {

@@ -2,6 +2,7 @@
 #include "runtime/train/cut.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +22,14 @@ static int check_training(const struct tutti_trainer *t, struct tutti_err *err)
     const struct tutti_trainer_params *p = &t->params;
     const struct tutti_strategy *s = &t->strategy;
 
-    if (s->sharding != TUTTI_SHARD_NONE || s->local_steps > 0 || s->coordinated ||
-        s->compression != TUTTI_COMPRESS_NONE)
+    if (s->compression != TUTTI_COMPRESS_NONE)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "compressed gradients of ranks that have parts of the model (gradients "
+                          "as they are)");
+    if (s->sharding != TUTTI_SHARD_NONE || s->local_steps > 0 || s->coordinated)
         return tutti_fail(err, TUTTI_EINVAL,
                           "strategy '%s' of ranks that have parts of the model (one that "
-                          "all-reduces gradients as they are: mirrored, multiworkermirrored, ddp)",
+                          "all-reduces gradients: mirrored, multiworkermirrored, ddp)",
                           s->name);
     if (p->gradients != TUTTI_FLOAT32 || tutti_loss_scale_of(&p->loss_scale) > 1)
         return tutti_fail(err, TUTTI_EINVAL,
@@ -99,6 +103,7 @@ static int cut_layers(struct tutti_trainer *t, const struct tutti_train_cut *cut
     uint32_t layers = 0;
     int status = tutti_net_parts_layers(t->params.learner, &layers, err);
     uint64_t sum = 0;
+    uint64_t given = 0;
 
     if (status == 0 && repeats == NULL)
         status = tutti_nomem(err);
@@ -109,13 +114,15 @@ static int cut_layers(struct tutti_trainer *t, const struct tutti_train_cut *cut
         sum += ret[s];
         if (ret[s] == 0)
             status = tutti_fail(err, TUTTI_EINVAL,
-                                "the %u layers of '%s' in '%u' stages (each one or more)", layers,
-                                model->name, stage_count);
+                                "'%u' stages of '%s', one of no layer (%u: at most as many stages)",
+                                stage_count, model->name, layers);
     }
-    if (status == 0 && sum != layers)
+    for (uint32_t s = 0; s < stage_count && cut->parallel.stage_layers != NULL; s++)
+        given += cut->parallel.stage_layers[s];
+    if (status == 0 && (sum != layers || (given > 0 && given != tutti_parallel_layers(model))))
         status = tutti_fail(err, TUTTI_EINVAL,
-                            "stages of '%llu' layers in all, and '%s' has %u (as many)",
-                            (unsigned long long)sum, model->name, layers);
+                            "stages of '%" PRIu64 "' layers in all, and '%s' has %u (as many)",
+                            given > 0 ? given : sum, model->name, layers);
     return status;
 }
 

@@ -13,7 +13,9 @@
 
 /* Messages of a direction go on the lane of their sender's colour: neighbours have different ones,
  * so that what a device receives waits for nothing that it sends. */
-enum { LANE_WORK, LANE_FORWARD, LANE_BACKWARD = 4, LANE_REDUCE = 7, LANES };
+enum { LANE_WORK, LANE_FORWARD, LANE_BACKWARD = 4, LANE_REDUCE = 7 };
+
+enum { LANES = TUTTI_PARALLEL_LANES };
 
 /* A collective that several steps call. */
 struct callee {

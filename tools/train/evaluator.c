@@ -63,6 +63,7 @@ static int read_options(const struct tutti_args *args, struct tutti_train_real *
     real->params.gradients = TUTTI_FLOAT32;
     real->params.loss_scale = (struct tutti_loss_scale){0};
     real->params.shard_ranks = 0;
+    real->params.parallel = NULL;
     real->params.restore_only = real->evaluate_end = true;
     return status;
 }

@@ -119,6 +119,9 @@ struct tutti_train_parallel_question {
 
 int tutti_train_parallel_read(const struct tutti_args *args,
                               struct tutti_train_parallel_question *ret, struct tutti_err *err);
+/* Of it `cut` and stage_layers alone, which is the caller's to free. */
+int tutti_train_parallel_cut_read(const struct tutti_args *args,
+                                  struct tutti_train_parallel_question *ret, struct tutti_err *err);
 void tutti_train_parallel_question_done(struct tutti_train_parallel_question *question);
 
 /* What follows on a machine: replicas, micro-batches, who shares states. -TUTTI_EINVAL with all

@@ -163,8 +163,8 @@ static uint32_t read_degree(const struct tutti_args *args, const char *name)
     return tutti_args_given(args, name) ? (uint32_t)tutti_args_number(args, name) : 1;
 }
 
-static int read_cut(const struct tutti_args *args, struct tutti_train_parallel_question *q,
-                    struct tutti_err *err)
+int tutti_train_parallel_cut_read(const struct tutti_args *args,
+                                  struct tutti_train_parallel_question *q, struct tutti_err *err)
 {
     struct tutti_parallel *cut = &q->cut;
     int status;
@@ -234,7 +234,7 @@ int tutti_train_parallel_read(const struct tutti_args *args,
     if (status == 0)
         status = check_strategy(args, &q->of_train.strategy, err);
     if (status == 0)
-        status = read_cut(args, q, err);
+        status = tutti_train_parallel_cut_read(args, q, err);
     if (status < 0)
         return status;
     q->cut.sharding = q->of_train.strategy.sharding;

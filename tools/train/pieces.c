@@ -1,4 +1,4 @@
-/* Finds COMPUTEs and CALLs in the record of a step; see pieces.h. */
+/* Finds COMPUTEs, CALLs and messages between stages in the record of a step; see pieces.h. */
 #include "tools/train/pieces.h"
 
 #include <inttypes.h>
@@ -85,7 +85,8 @@ static bool take_lane(struct walk *w, uint32_t rank, uint32_t lane, struct tutti
             piece.begin_ps = event->start_ps;
             piece.end_ps = event->end_ps;
         }
-        if (step->kind == TUTTI_CALL || step->kind == TUTTI_COMPUTE)
+        if (step->kind == TUTTI_CALL || step->kind == TUTTI_COMPUTE || step->kind == TUTTI_SEND ||
+            step->kind == TUTTI_RECV)
             ret->pieces[ret->count++] = piece;
     }
     return true;

@@ -1,6 +1,7 @@
-/* What a record of a played step tells of the step as the strategy wrote it: its COMPUTEs and its
- * CALLs, lane by lane, and what the work waited for. Real, emulated and simulated steps leave such
- * records (of the schedule laid out, tutti_schedule_flatten; or, from GPUs, of the schedule). */
+/* What a record of a played step tells of the step as it was written: its COMPUTEs, its CALLs and
+ * its messages between stages, lane by lane, and what the work waited for. Real, emulated and
+ * simulated steps leave such records (of the schedule laid out, tutti_schedule_flatten; or, from
+ * GPUs, of the schedule). */
 #ifndef TUTTI_TOOLS_TRAIN_PIECES_H
 #define TUTTI_TOOLS_TRAIN_PIECES_H
 
@@ -20,7 +21,7 @@ struct tutti_workload;
 struct tutti_train_real_piece {
     tutti_ps begin_ps;
     tutti_ps end_ps;
-    struct tutti_step step; /* as the strategy wrote it: COMPUTE or CALL */
+    struct tutti_step step; /* as the strategy wrote it: COMPUTE, CALL, SEND or RECV */
     uint64_t index;         /* in its lane */
     uint32_t rank;
     uint32_t lane;

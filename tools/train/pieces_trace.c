@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/coll.h"
+#include "runtime/parallel_step.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "tools/cli/output.h"
@@ -29,6 +30,12 @@ static void name_piece(const struct tutti_train_pieces *p,
 
     if (piece->step.kind == TUTTI_COMPUTE) {
         (void)snprintf(name, NAME_BYTES, "%s", p->schedule->work[piece->step.peer - 1].name);
+        return;
+    }
+    if (piece->step.kind != TUTTI_CALL) {
+        (void)snprintf(name, NAME_BYTES, "%s %u",
+                       piece->step.kind == TUTTI_SEND ? "send to" : "receive from",
+                       piece->step.peer);
         return;
     }
     callee = p->schedule->callees[piece->step.peer];
@@ -109,9 +116,13 @@ static const char *name_step(const void *context, const struct tutti_event *even
 
 static const char *name_lane(const void *context, uint16_t lane)
 {
-    const struct naming *n = context;
+    const struct tutti_schedule *s = ((const struct naming *)context)->pieces->schedule;
 
-    return lane < n->pieces->schedule->lane_count ? tutti_train_lane_name(lane) : "messages";
+    if (lane >= s->lane_count)
+        return "messages";
+    if (s->lane_count == TUTTI_PARALLEL_LANES)
+        return lane == 0 ? "work" : lane + 1 == TUTTI_PARALLEL_LANES ? "reduce" : "between stages";
+    return tutti_train_lane_name(lane);
 }
 
 static int add(struct tutti_record *record, const struct tutti_train_real_piece *piece, size_t step,

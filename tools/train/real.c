@@ -84,6 +84,9 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
     if (run->perform.deadline_ps == 0)
         return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
                           tutti_args_text(args, "deadline"));
+    status = tutti_train_real_cut_read(args, real, err);
+    if (status < 0)
+        return status;
     if (!run->grouped && run->rank_count == 0 && tutti_args_is(args, "strategy", "onedevice"))
         run->rank_count = 1;
     if (!run->grouped && run->rank_count == 0 && run->backend->alone)
@@ -469,6 +472,7 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
     tutti_net_learner_free(&real.learner);
     tutti_algorithm_set_free(real.added);
     tutti_model_free(real.model);
+    free(real.stage_layers);
     met = real.with.group != NULL;
     launch = real.with.join.launch;
     if (!real.run.grouped)

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "runtime/backend.h"
+#include "runtime/parallel.h"
 #include "runtime/record.h"
 #include "runtime/train.h"
 #include "tools/options.h"
@@ -158,7 +159,8 @@ struct tutti_train_real_page;
     "backend. A line of JSON a step, of process 0; a table with --format table. With --emulate "   \
     "SPEC gradients are as real, but the pace is that of another machine: times are those that "   \
     "the simulator has for its devices and links, and are printed beside the simulated step, of "  \
-    "the same schedule message by message (as train SPEC --exact). The evaluator of a TF_CONFIG, " \
+    "the same schedule message by message (as train SPEC --exact). --tp and --pp divide the "      \
+    "model. The evaluator of a TF_CONFIG, "                                                        \
     "started as the others are, with --checkpoint, looks on: each newest checkpoint on the "       \
     "held-out examples, until that of the last step."
 
@@ -179,7 +181,10 @@ struct tutti_train_real {
     struct tutti_learner learner;
     struct tutti_trainer_params params;
     struct tutti_trainer *trainer;
-    bool by_servers; /* no schedule is played: parameter servers */
+    struct tutti_parallel cut; /* how ranks divide the model; size 0: each has all of it */
+    uint32_t *stage_layers;    /* of it */
+    uint32_t replicas;         /* of the model: of ranks that have all of it, as many as these */
+    bool by_servers;           /* no schedule is played: parameter servers */
     uint64_t steps;
     uint64_t evaluate_every; /* 0: not */
     bool evaluate_end;
@@ -225,6 +230,12 @@ int tutti_train_elastic(const struct tutti_args *args, struct tutti_train_real *
 /* Reads the options: model, strategy, data, optimizer, how long. The ranks are known. */
 int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real *real,
                           struct tutti_err *err);
+
+/* --tp, --pp, --dp and what else says how ranks divide the model, with the number of ranks that
+ * follows; and once they have met, which parts each has. */
+int tutti_train_real_cut_read(const struct tutti_args *args, struct tutti_train_real *real,
+                              struct tutti_err *err);
+int tutti_train_real_cut_complete(struct tutti_train_real *real, struct tutti_err *err);
 
 /* Collective. -TUTTI_EINVAL, in all processes, where they do not hold the same model, strategy,
  * optimizer and data, by hash; the message names what differs, with both values. */

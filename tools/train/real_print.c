@@ -71,6 +71,11 @@ static void print_head(const struct tutti_train_real *real, FILE *out)
             d->data != NULL ? d->data : "synthetic", real->facts.examples, real->facts.held_out,
             d->global_batch, d->micro_batches > 1 ? " in micro-batches" : "",
             real->facts.epoch_steps);
+    if (real->params.parallel != NULL)
+        fprintf(out, "# parts:    tp %u x dp %u x pp %u%s%s, %u micro-batches\n", real->cut.tensor,
+                real->cut.data, real->cut.pipeline, real->cut.pipeline > 1 ? ", " : "",
+                real->cut.pipeline > 1 ? tutti_pipeline_name(real->cut.schedule) : "",
+                d->micro_batches);
     tutti_train_slices_print(&(struct tutti_train_slices_ask){.model = real->model,
                                                               .strategy = &real->strategy,
                                                               .rank_count = real->run.rank_count,

@@ -11,7 +11,6 @@
 #include "tools/cli/model.h"
 #include "tools/cli/trace_file.h"
 #include "tools/train/all_reduce.h"
-#include "tools/train/parallel.h"
 #include "tools/train/real.h"
 #include "tools/train/strategy.h"
 
@@ -30,9 +29,6 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' is of a simulated step, not of -B (leave it out)",
                               simulated[i]);
-    if (tutti_train_parallel_refuse(args, "is of a simulated step, not of -B (leave it out)", err) <
-        0)
-        return -TUTTI_EINVAL;
     for (size_t i = 0; i < sizeof(emulated) / sizeof(emulated[0]); i++)
         if (tutti_args_given(args, emulated[i]) && !tutti_args_given(args, "emulate"))
             return tutti_fail(err, TUTTI_EINVAL,
@@ -181,7 +177,7 @@ static int read_batch(const struct tutti_args *args, struct tutti_train_real *re
     enum { BATCH = 64 };
     struct tutti_net_learner_params *d = &real->data;
     const bool global = tutti_args_given(args, "global-batch");
-    const uint64_t ranks = real->run.rank_count;
+    const uint64_t ranks = real->replicas;
     uint64_t batch = tutti_args_given(args, "batch") ? tutti_args_number(args, "batch") : BATCH;
 
     if (global && tutti_args_given(args, "batch"))
@@ -221,7 +217,7 @@ static int read_data(const struct tutti_args *args, struct tutti_train_real *rea
     d->size = sizeof(*d);
     d->model = real->model;
     d->data = tutti_args_text(args, "data");
-    d->rank_count = real->run.rank_count;
+    d->rank_count = real->replicas;
     d->seed = tutti_args_number(args, "seed");
     d->in_order = tutti_args_is(args, "shuffle", "off");
     if (tutti_args_given(args, "dropout"))
@@ -294,6 +290,8 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
         status = check_saving(args, err);
     real->params.size = sizeof(real->params);
     if (status == 0)
+        status = tutti_train_real_cut_complete(real, err);
+    if (status == 0)
         status = tutti_model_load(args, tutti_args_text(args, "model"), &real->model, err);
     if (status == 0)
         status = read_strategy(args, real, err);
@@ -314,7 +312,7 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
     real->params.shard_ranks = (uint32_t)tutti_args_number(args, "shard");
     real->params.micro_batches = real->data.micro_batches;
     real->params.samples =
-        (uint32_t)((real->data.global_batch + real->run.rank_count - 1) / real->run.rank_count);
+        (uint32_t)((real->data.global_batch + real->replicas - 1) / real->replicas);
     real->params.seed = real->data.seed;
     real->events = tutti_args_text(args, "tensorboard");
     real->params.checkpoint = tutti_args_text(args, "checkpoint");

@@ -120,6 +120,9 @@ static void add_strategy(struct page *page, const struct tutti_train_real *real)
     add_number(page, "ranks", real->params.rank_count);
     add_number(page, "ranks that share", real->params.shard_ranks);
     add_number(page, "micro-batches", real->params.micro_batches);
+    add_number(page, "tensor parallelism", real->cut.tensor);
+    add_number(page, "pipeline parallelism", real->cut.pipeline);
+    add(page, "pipeline", tutti_pipeline_name(real->cut.schedule));
     add(page, "gradients of type", tutti_dtype_name(real->params.gradients));
 }
 
