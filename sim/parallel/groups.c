@@ -171,9 +171,8 @@ static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape 
 
     if (hop_of(g, &shape->axis, &hop) < 0)
         return tutti_nomem(err);
-    *ret = (struct tutti_kept_price){
-        .ps = (tutti_ps)rounds *
-              (hop->latency_ps + moved_ps(bytes / shape->axis.size + 1, hop->bytes_per_s))};
+    ret->wire_ps = (tutti_ps)rounds * moved_ps(bytes / shape->axis.size + 1, hop->bytes_per_s);
+    ret->ps = ret->wire_ps + (tutti_ps)rounds * hop->latency_ps;
     return 0;
 }
 
@@ -266,9 +265,10 @@ static int predict(struct tutti_groups *g, const struct tutti_group_shape *shape
         return tutti_wrap(err, status, "%s among %u ranks (%s)",
                           tutti_collective_name(params->collective), shape->axis.size,
                           shape->axis.name);
-    *ret = (struct tutti_kept_price){.ps = answer.time_ps};
-    if (answer.channel_count > 0 && units > 0)
-        ret->share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE, units);
+    *ret = (struct tutti_kept_price){.ps = answer.time_ps, .wire_ps = answer.bound.bandwidth_ps};
+    if (ret->wire_ps <= 0 || ret->wire_ps > ret->ps)
+        ret->wire_ps = ret->ps;
+    ret->share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE, units);
     return 0;
 }
 
@@ -287,7 +287,7 @@ static int price_of(struct tutti_groups *g, const struct tutti_group_shape *shap
                             params->count};
     struct tutti_kept_price *kept =
         tutti_price_store_price(g->store, key, sizeof(key) / sizeof(key[0]));
-    struct tutti_kept_price price;
+    struct tutti_kept_price price = {.ps = 0};
     int status = 0;
 
     if (kept == NULL || key[1] == UINT32_MAX)
@@ -314,46 +314,51 @@ static void neighbours(uint64_t count, uint64_t *ret_below, uint64_t *ret_above)
     *ret_above = count >= power + power / 2 ? 2 * power : power + power / 2;
 }
 
-int tutti_groups_price(struct tutti_groups *g, enum tutti_parallel_group group,
-                       enum tutti_collective collective, uint64_t count, uint32_t element_bytes,
-                       tutti_ps *ret, uint32_t *ret_share, struct tutti_err *err)
+/* Between two points of the grid in proportion. */
+static int interpolate(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                       struct tutti_coll_params *params, struct tutti_kept_price *ret,
+                       struct tutti_err *err)
 {
-    const struct tutti_group_shape *shape = &g->shapes[group];
-    struct tutti_coll_params params = {.collective = collective,
-                                       .dtype = element_bytes == 1   ? TUTTI_INT8
-                                                : element_bytes == 2 ? TUTTI_BFLOAT16
-                                                                     : TUTTI_FLOAT32,
-                                       .op = TUTTI_SUM};
-    struct tutti_kept_price below = {.ps = 0};
+    const uint64_t count = params->count;
     struct tutti_kept_price above;
     uint64_t from;
     uint64_t to;
-    int status = 0;
+    int status;
 
-    params.count = padded(count, element_bytes);
-    if (shape->axis.size > 1 && count > 0) {
-        neighbours(params.count, &from, &to);
-        if (!g->ask->coarse || params.count <= from) {
-            status = price_of(g, shape, &params, &below, err);
-        } else {
-            const uint64_t between = params.count - from;
-
-            params.count = from;
-            status = price_of(g, shape, &params, &below, err);
-            params.count = to;
-            if (status == 0)
-                status = price_of(g, shape, &params, &above, err);
-            if (status == 0)
-                below.ps += above.ps <= below.ps
-                                ? 0
-                                : (tutti_ps)tutti_muldiv((uint64_t)(above.ps - below.ps), between,
-                                                         to - from);
-        }
-    }
+    neighbours(count, &from, &to);
+    params->count = count <= from ? count : from;
+    status = price_of(g, shape, params, ret, err);
+    if (status < 0 || count <= from)
+        return status;
+    params->count = to;
+    status = price_of(g, shape, params, &above, err);
     if (status < 0)
         return status;
-    *ret = below.ps;
-    if (ret_share != NULL)
-        *ret_share = below.share;
+    if (above.ps > ret->ps)
+        ret->ps += (tutti_ps)tutti_muldiv((uint64_t)(above.ps - ret->ps), count - from, to - from);
+    if (above.wire_ps > ret->wire_ps)
+        ret->wire_ps += (tutti_ps)tutti_muldiv((uint64_t)(above.wire_ps - ret->wire_ps),
+                                               count - from, to - from);
     return 0;
+}
+
+int tutti_groups_price(struct tutti_groups *g, struct tutti_group_call call,
+                       struct tutti_group_price *ret, struct tutti_err *err)
+{
+    const struct tutti_group_shape *shape = &g->shapes[call.group];
+    struct tutti_coll_params params = {.collective = call.collective,
+                                       .dtype = call.element_bytes == 1   ? TUTTI_INT8
+                                                : call.element_bytes == 2 ? TUTTI_BFLOAT16
+                                                                          : TUTTI_FLOAT32,
+                                       .op = TUTTI_SUM,
+                                       .count = padded(call.count, call.element_bytes)};
+    struct tutti_kept_price price = {.ps = 0};
+    int status = 0;
+
+    if (shape->axis.size > 1 && call.count > 0)
+        status = g->ask->coarse ? interpolate(g, shape, &params, &price, err)
+                                : price_of(g, shape, &params, &price, err);
+    if (status == 0)
+        *ret = (struct tutti_group_price){price.ps, price.wire_ps, price.share};
+    return status;
 }

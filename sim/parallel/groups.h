@@ -27,12 +27,23 @@ struct tutti_groups {
 int tutti_groups_open(const struct tutti_parallel_ask *ask, const struct tutti_parallel *parallel,
                       struct tutti_groups *ret, struct tutti_err *err);
 
-/* A collective of elements of 1, 2 or 4 bytes; `count` as in struct tutti_coll_params. All groups
- * of the kind play it at once. 0 among one rank, or for nothing. *ret_share, unless NULL: the part
- * of a device that it holds, of TUTTI_SHARE_ONE. */
-int tutti_groups_price(struct tutti_groups *groups, enum tutti_parallel_group group,
-                       enum tutti_collective collective, uint64_t count, uint32_t element_bytes,
-                       tutti_ps *ret, uint32_t *ret_share, struct tutti_err *err);
+struct tutti_group_call {
+    enum tutti_parallel_group group;
+    enum tutti_collective collective;
+    uint64_t count;         /* as in struct tutti_coll_params */
+    uint32_t element_bytes; /* 1, 2 or 4 */
+};
+
+struct tutti_group_price {
+    tutti_ps ps;
+    tutti_ps wire_ps; /* of it, for which the busiest link is needed: others wait that long */
+    uint32_t share;   /* of a device that it holds, of TUTTI_SHARE_ONE */
+};
+
+/* What a collective takes that all groups of the kind play at once; 0 among one rank, or for
+ * nothing. */
+int tutti_groups_price(struct tutti_groups *groups, struct tutti_group_call call,
+                       struct tutti_group_price *ret, struct tutti_err *err);
 
 /* A message from each member of a group to the next one, all at once. */
 int tutti_groups_hop(const struct tutti_groups *groups, enum tutti_parallel_group group,

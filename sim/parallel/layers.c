@@ -64,16 +64,17 @@ static tutti_ps add(struct calls *c, enum tutti_pass way, enum tutti_pass_part p
 {
     const uint32_t ranks = c->run->groups.shapes[group].axis.size;
     const double wait_us = c->run->ask.use.framework->wait_us * sqrt(ranks);
-    tutti_ps ps = 0;
+    struct tutti_group_price price = {.ps = 0};
 
     if (c->status < 0 || ranks <= 1 || count == 0)
         return 0;
-    c->status = tutti_groups_price(&c->run->groups, group, collective, count, element_bytes, &ps,
-                                   NULL, c->err);
-    ps += (tutti_ps)llround(wait_us * (double)TUTTI_PS_PER_US);
-    c->ps[way][part] += ps;
+    c->status = tutti_groups_price(
+        &c->run->groups, (struct tutti_group_call){group, collective, count, element_bytes}, &price,
+        c->err);
+    price.ps += (tutti_ps)llround(wait_us * (double)TUTTI_PS_PER_US);
+    c->ps[way][part] += price.ps;
     c->host_us[way] += host_us(c->run, ranks);
-    return ps;
+    return price.ps;
 }
 
 static tutti_ps add_reduced(struct calls *c, enum tutti_pass way, uint64_t elements)

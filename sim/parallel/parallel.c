@@ -31,7 +31,7 @@ static void find_end(const struct tutti_cut_run *run, struct tutti_cut_end *ret)
 
     for (uint32_t d = 0; d < run->p.pipeline; d++) {
         const struct tutti_cut_device *device = &run->devices[d];
-        tutti_ps at_ps = device->end_ps + device->data_ps;
+        tutti_ps at_ps = device->end_ps + device->passes_ps + device->data_ps;
 
         if (run->ask.post_validation)
             at_ps -= device->begin_ps;
@@ -82,8 +82,8 @@ static void divide(const struct tutti_cut_run *run, const struct tutti_cut_end *
         .tensor_ps = parts[TUTTI_PART_TENSOR],
         .context_ps = parts[TUTTI_PART_CONTEXT],
         .expert_ps = parts[TUTTI_PART_EXPERT],
-        .gather_ps = parts[TUTTI_PART_GATHER] + end->gather_ps,
-        .data_ps = parts[TUTTI_PART_DATA] + device->data_ps,
+        .gather_ps = device->passes_ps + end->gather_ps,
+        .data_ps = device->data_ps,
         .optimizer_ps = end->behind_ps - end->gather_ps,
         .pipeline_ps = device->end_ps - device->hopless_ps,
         .input_ps = end->step_ps - end->reduced_ps - end->behind_ps + end->first_ps,
@@ -151,34 +151,23 @@ static int fill_memory(const struct tutti_cut_run *run, struct tutti_parallel_an
         .accelerator = ask->use.accelerator,
         .precision = ask->use.precision,
         .optimizer = ask->optimizer,
-        .micro_batch = run->p.micro_batch,
-        .micro_batches = run->p.micro_batches,
-        .tensor = run->p.tensor,
-        .pipeline = run->p.pipeline,
-        .data = run->p.data,
-        .expert = run->p.expert,
-        .sequence_parallel = run->p.sequence_parallel,
         .fused_attention = ask->use.fused_attention,
         .recompute = ask->use.recompute,
-        .sharding = run->p.sharding,
-        .virtual_stages = run->p.virtual_stages,
-        .one_stage = true,
-        .keeps_weights = run->p.keep_weights,
+        .parallel = &run->p,
     };
-    int status = 0;
+    int status;
 
     if (tutti_memory_framework_find(ask->use.framework->name, &params.framework, NULL) < 0)
         params.framework = NULL;
     answer->footprints = calloc(run->p.pipeline, sizeof(*answer->footprints));
     if (answer->footprints == NULL)
         return tutti_nomem(err);
+    status = tutti_footprint_stages(&params, answer->footprints, err);
     answer->fits = true;
     for (uint32_t d = 0; d < run->p.pipeline && status == 0; d++) {
-        struct tutti_footprint *f = &answer->footprints[d];
+        const struct tutti_footprint *f = &answer->footprints[d];
 
-        params.stage = d;
-        status = tutti_footprint_of(&params, f, err);
-        if (status < 0 || f->fits || f->capacity_bytes == 0)
+        if (f->fits || f->capacity_bytes == 0)
             continue;
         answer->fits = false;
         if (!ask->any_memory)

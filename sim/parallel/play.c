@@ -30,7 +30,7 @@ static int time_hop(struct tutti_cut_run *run, struct tutti_err *err)
     const uint32_t by = divided ? run->p.tensor : 1;
     const uint32_t bytes = run->ask.use.precision <= TUTTI_PRECISION_TF32 ? 4 : 2;
     const uint64_t part = elements / by + (elements % by != 0);
-    tutti_ps gather_ps = 0;
+    struct tutti_group_price gather = {.ps = 0};
     int status;
 
     if (run->p.pipeline == 1)
@@ -38,10 +38,12 @@ static int time_hop(struct tutti_cut_run *run, struct tutti_err *err)
     status = tutti_groups_hop(&run->groups, TUTTI_GROUP_PIPELINE, tutti_times(part, bytes),
                               &run->hop_ps, err);
     if (status == 0 && run->p.scatter_gather)
-        status = tutti_groups_price(&run->groups, TUTTI_GROUP_TENSOR, TUTTI_ALLGATHER, part, bytes,
-                                    &gather_ps, NULL, err);
+        status = tutti_groups_price(
+            &run->groups,
+            (struct tutti_group_call){TUTTI_GROUP_TENSOR, TUTTI_ALLGATHER, part, bytes}, &gather,
+            err);
     run->hop_ps +=
-        gather_ps + (tutti_ps)(run->ask.use.framework->message_us * (double)TUTTI_PS_PER_US);
+        gather.ps + (tutti_ps)(run->ask.use.framework->message_us * (double)TUTTI_PS_PER_US);
     return status;
 }
 
@@ -154,7 +156,8 @@ int tutti_cut_note(struct tutti_cut_run *run, const struct tutti_cut_end *end,
         tell(run, TUTTI_TASK_INPUT, d, 0, end->first_ps);
         tutti_pipeline_tasks(&run->pipeline, d, tasks);
         tell_tasks(run, d, starts + (size_t)d * count, tasks, end->first_ps);
-        tell(run, TUTTI_TASK_GRADIENTS, d, end->first_ps + device->end_ps, device->data_ps);
+        tell(run, TUTTI_TASK_GRADIENTS, d, end->first_ps + device->end_ps + device->passes_ps,
+             device->data_ps);
         tell(run, TUTTI_TASK_OPTIMIZER, d, end->reduced_ps, device->optimizer_ps);
         tell(run, TUTTI_TASK_GATHER, d, end->reduced_ps + device->optimizer_ps, device->gather_ps);
     }

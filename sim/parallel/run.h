@@ -12,8 +12,6 @@ enum tutti_pass_part {
     TUTTI_PART_TENSOR,
     TUTTI_PART_CONTEXT,
     TUTTI_PART_EXPERT,
-    TUTTI_PART_GATHER,
-    TUTTI_PART_DATA,
     TUTTI_PART_COUNT
 };
 
@@ -33,6 +31,7 @@ struct tutti_cut_device {
     tutti_ps begin_ps;   /* its first task */
     tutti_ps end_ps;     /* its last */
     tutti_ps hopless_ps; /* the same where messages take no time */
+    tutti_ps passes_ps;  /* what its passes take longer, for weights gathered in each of them */
     tutti_ps data_ps;    /* gradients, behind it */
     tutti_ps optimizer_ps;
     tutti_ps gather_ps; /* weights, behind that */
@@ -77,6 +76,14 @@ int tutti_cut_time_stages(struct tutti_cut_run *run, struct tutti_err *err);
 int tutti_cut_play(struct tutti_cut_run *run, struct tutti_err *err);
 /* Gradients, the optimizer and weights of each device. */
 int tutti_cut_time_data(struct tutti_cut_run *run, struct tutti_err *err);
+/* Of the collectives that run beside a device's passes what they cost all the same. */
+struct tutti_cut_lanes {
+    tutti_ps passes_ps; /* passes take so much longer, all micro-batches together */
+    tutti_ps reduce_ps; /* of gradients, behind them */
+    tutti_ps gather_ps; /* of weights, behind the optimizer */
+};
+int tutti_cut_time_lanes(struct tutti_cut_run *run, uint32_t device, struct tutti_cut_lanes *ret,
+                         struct tutti_err *err);
 /* Tells of tasks; after all of the above. */
 int tutti_cut_note(struct tutti_cut_run *run, const struct tutti_cut_end *end,
                    struct tutti_err *err);

@@ -18,6 +18,7 @@ struct tutti_kept_price {
     bool is_known;
     uint32_t share; /* of a device, of TUTTI_SHARE_ONE */
     tutti_ps ps;
+    tutti_ps wire_ps; /* of it, that the busiest link is needed */
 };
 
 /* From a rank to another. */
