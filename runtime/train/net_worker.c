@@ -42,7 +42,7 @@ struct tutti_net_worker {
     struct tutti_network_score score;
 };
 
-enum { NOTHING = UINT32_MAX };
+static const uint32_t NOTHING = UINT32_MAX;
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
