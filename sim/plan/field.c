@@ -1,0 +1,296 @@
+/* The configurations of one machine, and the fastest of those that fit: looked at by the time that
+ * they take at least, until the next cannot be among the best. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/model.h"
+#include "runtime/status.h"
+#include "runtime/wide.h"
+#include "sim/net/net.h"
+#include "sim/plan/search.h"
+#include "topo/topo.h"
+
+enum { PPM = 1000000, TELL_EVERY = 256 };
+
+/* ---- what there is --------------------------------------------------------------------------- */
+
+static void refuse(struct plan_field *field, const struct tutti_err *why)
+{
+    field->counts.refused++;
+    (void)snprintf(field->refusal, sizeof(field->refusal), "%.*s", (int)sizeof(field->refusal) - 1,
+                   why->text);
+}
+
+/* Keeps it if it goes together, with its bound. */
+static int take(struct plan_field *field, struct plan_candidate candidate, uint32_t *kept,
+                struct tutti_err *err)
+{
+    struct tutti_err why = {""};
+    struct tutti_plan_setting plan;
+    int status;
+
+    plan_of_candidate(field, &candidate, &plan);
+    status = tutti_parallel_check(&plan.parallel, field->ask->model, &why);
+    if (status == -TUTTI_EINVAL) {
+        refuse(field, &why);
+        return 0;
+    }
+    if (status == 0)
+        status = plan_bound(field, &plan, &candidate.bound_ps, err);
+    if (status == 0)
+        field->candidates[(*kept)++] = candidate;
+    return status;
+}
+
+/* Given plans of this machine. */
+static int take_given(struct plan_field *field, struct tutti_err *err)
+{
+    const struct tutti_plan_ask *ask = field->ask;
+
+    for (uint32_t i = 0; i < ask->given_count; i++) {
+        struct tutti_parallel p;
+
+        if (ask->given[i].machine != field->machine)
+            continue;
+        if (tutti_grow(&field->candidates, &field->capacity, (uint64_t)field->count + 1,
+                       sizeof(*field->candidates)) < 0)
+            return tutti_nomem(err);
+        if (tutti_parallel_complete(&ask->given[i].parallel, &p, err) < 0)
+            return -TUTTI_EINVAL;
+        if (tutti_parallel_samples(&p) != ask->global_batch)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "plan %" PRIu32 " has %" PRIu64 " samples a step (all have %" PRIu64
+                              ")",
+                              i, tutti_parallel_samples(&p), ask->global_batch);
+        field->candidates[field->count++] = (struct plan_candidate){.number = i,
+                                                                    .tensor = p.tensor,
+                                                                    .context = p.context,
+                                                                    .expert = p.expert,
+                                                                    .data = p.data,
+                                                                    .pipeline = p.pipeline};
+    }
+    return 0;
+}
+
+static int by_bound(const void *left, const void *right)
+{
+    const struct plan_candidate *a = left;
+    const struct plan_candidate *b = right;
+
+    if (a->bound_ps != b->bound_ps)
+        return a->bound_ps < b->bound_ps ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+static void set_machine(struct plan_field *field)
+{
+    const struct tutti_plan_ask *ask = field->ask;
+
+    field->topo = ask->machines[field->machine].topo;
+    field->accelerator =
+        ask->use.accelerator != NULL ? ask->use.accelerator : tutti_topo_accelerator(field->topo);
+    if (field->accelerator != NULL)
+        field->capacity_bytes = tutti_muldiv(field->accelerator->mem_bytes, ask->memory_ppm, PPM);
+}
+
+int plan_field_new(const struct tutti_plan_ask *filled, uint32_t machine, struct plan_field *ret,
+                   struct tutti_err *err)
+{
+    struct plan_field field = {.ask = filled, .machine = machine};
+    uint32_t kept = 0;
+    int status;
+
+    set_machine(&field);
+    if (field.accelerator == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "which devices '%s' has is not known (--device NAME)",
+                          field.topo->name);
+    status = filled->given != NULL ? take_given(&field, err) : plan_enumerate(&field, err);
+    for (uint32_t i = 0; i < field.count && status == 0; i++)
+        status = take(&field, field.candidates[i], &kept, err);
+    if (status < 0) {
+        plan_field_done(&field);
+        return status;
+    }
+    field.counts.tried += field.count;
+    field.count = kept;
+    if (kept > 0)
+        qsort(field.candidates, kept, sizeof(*field.candidates), by_bound);
+    *ret = field;
+    return 0;
+}
+
+void plan_field_done(struct plan_field *field)
+{
+    free(field->candidates);
+    plan_layers_free(field->layers);
+    field->candidates = NULL;
+    field->layers = NULL;
+}
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+struct best {
+    struct tutti_plan_found *found; /* by step, then number */
+    uint32_t *numbers;
+    uint32_t count;
+    uint32_t most;
+};
+
+static bool is_before(tutti_ps step_ps, uint32_t number, const struct best *best, uint32_t at)
+{
+    if (step_ps != best->found[at].step_ps)
+        return step_ps < best->found[at].step_ps;
+    return number < best->numbers[at];
+}
+
+static void take_out(struct best *best, uint32_t at)
+{
+    best->count--;
+    memmove(&best->found[at], &best->found[at + 1], (best->count - at) * sizeof(*best->found));
+    memmove(&best->numbers[at], &best->numbers[at + 1],
+            (best->count - at) * sizeof(*best->numbers));
+}
+
+static void put_in(struct best *best, const struct tutti_plan_found *found, uint32_t number)
+{
+    uint32_t at = 0;
+
+    while (at < best->count && !is_before(found->step_ps, number, best, at))
+        at++;
+    if (at == best->most)
+        return;
+    if (best->count == best->most)
+        best->count--;
+    memmove(&best->found[at + 1], &best->found[at], (best->count - at) * sizeof(*best->found));
+    memmove(&best->numbers[at + 1], &best->numbers[at],
+            (best->count - at) * sizeof(*best->numbers));
+    best->found[at] = *found;
+    best->numbers[at] = number;
+    best->count++;
+}
+
+/* Of one division the best alone stays. */
+static void offer(struct best *best, const struct tutti_plan_found *found, uint32_t number)
+{
+    for (uint32_t i = 0; i < best->count; i++) {
+        if (!tutti_plan_same_division(&best->found[i].plan, &found->plan))
+            continue;
+        if (!is_before(found->step_ps, number, best, i))
+            return;
+        take_out(best, i);
+        break;
+    }
+    put_in(best, found, number);
+}
+
+static void note_miss(struct plan_field *field, const struct tutti_plan_setting *plan,
+                      const struct tutti_footprint *footprint)
+{
+    if (field->has_nearest && field->nearest_footprint.total_bytes <= footprint->total_bytes)
+        return;
+    field->has_nearest = true;
+    field->nearest = *plan;
+    field->nearest_footprint = *footprint;
+}
+
+/* Whether it fits; *ret_status is below 0 where that cannot be said for want of memory. */
+static bool fits(struct plan_field *field, struct plan_candidate *candidate,
+                 const struct tutti_plan_setting *plan, struct tutti_footprint *footprint,
+                 int *ret_status, struct tutti_err *err)
+{
+    struct tutti_err why = {""};
+    int status;
+
+    if (field->capacity_bytes > 0 && candidate->total_bytes > field->capacity_bytes) {
+        field->counts.too_large++;
+        return false;
+    }
+    status = plan_footprint(field, plan, footprint, &why);
+    if (status == -TUTTI_ENOMEM) {
+        *ret_status = tutti_nomem(err);
+        return false;
+    }
+    if (status < 0) {
+        candidate->step_ps = -1;
+        refuse(field, &why);
+        return false;
+    }
+    candidate->total_bytes = footprint->total_bytes;
+    if (footprint->fits)
+        return true;
+    note_miss(field, plan, footprint);
+    field->counts.too_large++;
+    return false;
+}
+
+/* A candidate that fits, predicted. */
+static int consider(struct plan_field *field, struct plan_candidate *candidate, struct best *best,
+                    struct tutti_err *err)
+{
+    struct tutti_plan_found found = {.step_ps = 0};
+    struct tutti_footprint footprint = {.total_bytes = 0};
+    struct tutti_err why = {""};
+    struct tutti_plan_setting plan;
+    int status = 0;
+
+    if (candidate->step_ps > 0 && best->count == best->most &&
+        candidate->step_ps > best->found[best->most - 1].step_ps)
+        return 0; /* an earlier search has predicted it */
+    plan_of_candidate(field, candidate, &plan);
+    if (!fits(field, candidate, &plan, &footprint, &status, err))
+        return status;
+    status = plan_price(field, &plan, &found, &why);
+    if (status == -TUTTI_ENOMEM)
+        return tutti_nomem(err);
+    if (status < 0) {
+        candidate->step_ps = -1;
+        refuse(field, &why);
+        return 0;
+    }
+    field->counts.predicted++;
+    candidate->step_ps = found.step_ps;
+    found.footprint = footprint;
+    offer(best, &found, candidate->number);
+    return 0;
+}
+
+static void tell(const struct plan_field *field, uint32_t done)
+{
+    const struct tutti_plan_progress progress = {field->machine, done, field->count};
+
+    if (field->ask->tell != NULL)
+        field->ask->tell(field->ask->tell_context, &progress);
+}
+
+int plan_field_search(struct plan_field *field, uint32_t most, struct tutti_plan_found *ret,
+                      uint32_t *ret_count, struct tutti_err *err)
+{
+    struct best best = {.found = ret, .most = most};
+    int status = 0;
+
+    best.numbers = calloc(most, sizeof(*best.numbers));
+    if (best.numbers == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < field->count && status == 0; i++) {
+        struct plan_candidate *candidate = &field->candidates[i];
+
+        if (!field->ask->unpruned && best.count == most &&
+            candidate->bound_ps > best.found[most - 1].step_ps) {
+            field->counts.pruned += field->count - i;
+            break;
+        }
+        if (i % TELL_EVERY == 0)
+            tell(field, i);
+        if (candidate->step_ps < 0)
+            field->counts.refused++;
+        else
+            status = consider(field, candidate, &best, err);
+    }
+    free(best.numbers);
+    for (uint32_t i = 0; i < best.count && status == 0; i++)
+        plan_judge(field, &ret[i]);
+    *ret_count = best.count;
+    return status;
+}

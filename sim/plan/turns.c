@@ -1,0 +1,252 @@
+/* What would change the order: the search once more, with less or more memory, another network,
+ * another batch, until another division of the model wins. */
+#include <string.h>
+
+#include "runtime/status.h"
+#include "sim/plan/search.h"
+#include "sim/train.h"
+#include "topo/topo.h"
+
+enum { STEPS = 4, MEMORY_TRIES = 16, PPM = 1000000 };
+
+/* How far is looked, and by how much at least. */
+static const double steps_up[STEPS] = {1.25, 1.5, 2, 4};
+
+/* One machine of the question, asked about again. */
+struct scene {
+    struct tutti_plan_ask ask;
+    struct tutti_plan_machine machine;
+    struct tutti_plan_space space;
+    const struct tutti_plan_found *best;
+};
+
+/* ---- asking again ---------------------------------------------------------------------------- */
+
+/* The fastest of the scene, or nothing: *ret_any. */
+static int ask_again(const struct tutti_plan_ask *ask, struct tutti_plan_found *ret, bool *ret_any,
+                     struct tutti_err *err)
+{
+    struct plan_field field;
+    uint32_t count = 0;
+    int status = plan_field_new(ask, 0, &field, err);
+
+    if (status < 0)
+        return status;
+    status = plan_field_search(&field, 1, ret, &count, err);
+    plan_field_done(&field);
+    *ret_any = status == 0 && count > 0;
+    return status;
+}
+
+/* What the best plan's division takes there, with whatever settings are best for it. */
+static int ask_best(const struct scene *scene, tutti_ps *ret, struct tutti_err *err)
+{
+    const struct tutti_parallel *p = &scene->best->plan.parallel;
+    struct tutti_plan_ask ask = scene->ask;
+    struct tutti_plan_space space = scene->space;
+    struct tutti_plan_found found;
+    bool any = false;
+    int status;
+
+    space.tensor = (struct tutti_plan_values){1, {p->tensor}};
+    space.context = (struct tutti_plan_values){1, {p->context}};
+    space.expert = (struct tutti_plan_values){1, {p->expert}};
+    space.data = (struct tutti_plan_values){1, {p->data}};
+    space.pipeline = (struct tutti_plan_values){1, {p->pipeline}};
+    ask.space = &space;
+    status = ask_again(&ask, &found, &any, err);
+    *ret = status == 0 && any ? found.step_ps : 0;
+    return status;
+}
+
+static bool is_other(const struct scene *scene, const struct tutti_plan_found *found)
+{
+    struct tutti_plan_setting best = scene->best->plan;
+
+    best.machine = found->plan.machine;
+    return !tutti_plan_same_division(&best, &found->plan);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void turned(struct tutti_plan_turn *turn, double factor,
+                   const struct tutti_plan_found *first)
+{
+    turn->turns = true;
+    turn->factor = factor;
+    turn->first = *first;
+}
+
+/* Ever less, so that what has won just now no longer fits, down to half. */
+static int less_memory(const struct scene *scene, struct plan_field *field,
+                       struct tutti_plan_turn *turn, struct tutti_err *err)
+{
+    uint64_t all = field->capacity_bytes;
+    uint64_t fullest = scene->best->footprint.total_bytes;
+
+    turn->factor = 0.5;
+    turn->first = *scene->best;
+    for (int i = 0; i < MEMORY_TRIES && fullest > all / 2; i++) {
+        struct tutti_plan_found found;
+        uint32_t count = 0;
+        int status;
+
+        field->capacity_bytes = fullest - 1;
+        status = plan_field_search(field, 1, &found, &count, err);
+        if (status < 0)
+            return status;
+        turn->factor = (double)field->capacity_bytes / (double)all;
+        if (count == 0)
+            return 0; /* nothing at all fits */
+        turn->first = found;
+        if (is_other(scene, &found)) {
+            turned(turn, turn->factor, &found);
+            return 0;
+        }
+        fullest = found.footprint.total_bytes;
+    }
+    return 0;
+}
+
+/* From twice as much down, as long as another wins. */
+static int more_memory(const struct scene *scene, struct plan_field *field,
+                       struct tutti_plan_turn *turn, struct tutti_err *err)
+{
+    uint64_t all = field->capacity_bytes;
+
+    turn->factor = 2;
+    turn->first = *scene->best;
+    field->capacity_bytes = all > UINT64_MAX / 2 ? UINT64_MAX : 2 * all;
+    for (int i = 0; i < MEMORY_TRIES; i++) {
+        struct tutti_plan_found found;
+        uint32_t count = 0;
+        int status = plan_field_search(field, 1, &found, &count, err);
+
+        if (status < 0 || count == 0)
+            return status;
+        if (!is_other(scene, &found) || found.footprint.total_bytes <= all) {
+            turn->first = turn->turns ? turn->first : found;
+            return 0;
+        }
+        turned(turn, (double)found.footprint.total_bytes / (double)all, &found);
+        field->capacity_bytes = found.footprint.total_bytes - 1;
+    }
+    return 0;
+}
+
+static int turn_memory(const struct scene *scene, struct tutti_plan_turn *ret,
+                       struct tutti_err *err)
+{
+    struct plan_field field;
+    uint64_t all;
+    int status = plan_field_new(&scene->ask, 0, &field, err);
+
+    if (status < 0)
+        return status;
+    all = field.capacity_bytes;
+    for (int kind = TUTTI_PLAN_LESS_MEMORY;
+         kind <= TUTTI_PLAN_MORE_MEMORY && status == 0 && all > 0; kind++) {
+        struct tutti_plan_turn *turn = &ret[kind];
+
+        turn->is_asked = true;
+        field.capacity_bytes = all;
+        status = kind == TUTTI_PLAN_LESS_MEMORY ? less_memory(scene, &field, turn, err)
+                                                : more_memory(scene, &field, turn, err);
+    }
+    plan_field_done(&field);
+    return status;
+}
+
+/* ---- network and batch ----------------------------------------------------------------------- */
+
+/* The scene with the quantity so many times what it is; *ret_any: there is such a scene, and
+ * something fits. */
+static int try_factor(const struct scene *scene, enum tutti_plan_turn_kind kind, double factor,
+                      struct tutti_plan_turn *ret, bool *ret_any, struct tutti_err *err)
+{
+    struct scene other = *scene;
+    struct tutti_topo *topo = NULL;
+    int status = 0;
+
+    *ret_any = false;
+    other.ask.machines = &other.machine;
+    if (kind == TUTTI_PLAN_SMALLER_BATCH || kind == TUTTI_PLAN_LARGER_BATCH) {
+        other.ask.global_batch = (uint64_t)((double)scene->ask.global_batch * factor + 0.5);
+        if (other.ask.global_batch == 0)
+            return 0;
+    } else {
+        status = plan_network_scaled(scene->machine.topo, factor, &topo, err);
+        if (status < 0 || topo == NULL)
+            return status;
+        other.machine.topo = topo;
+    }
+    ret->factor = factor;
+    status = ask_again(&other.ask, &ret->first, ret_any, err);
+    ret->turns = *ret_any && is_other(scene, &ret->first);
+    if (status == 0 && ret->turns)
+        status = ask_best(&other, &ret->best_ps, err);
+    tutti_topo_free(topo);
+    return status;
+}
+
+/* The farthest first; where that turns the order, the nearest that does by halving. */
+static int turn_factor(const struct scene *scene, enum tutti_plan_turn_kind kind, bool up,
+                       struct tutti_plan_turn *ret, struct tutti_err *err)
+{
+    int low = -1; /* turns nothing */
+    int high = STEPS - 1;
+    bool any = false;
+    int status = try_factor(scene, kind, up ? steps_up[high] : 1 / steps_up[high], ret, &any, err);
+
+    ret->is_asked = any;
+    while (status == 0 && any && ret->turns && high - low > 1) {
+        int middle = (low + high) / 2;
+        struct tutti_plan_turn nearer = {.kind = kind, .is_asked = true};
+
+        status = try_factor(scene, kind, up ? steps_up[middle] : 1 / steps_up[middle], &nearer,
+                            &any, err);
+        if (status == 0 && any && nearer.turns) {
+            *ret = nearer;
+            high = middle;
+        } else {
+            any = true;
+            low = middle;
+        }
+    }
+    return status;
+}
+
+int tutti_plan_turns(const struct tutti_plan_ask *ask, const struct tutti_plan_answer *answer,
+                     struct tutti_plan_turn *ret, struct tutti_err *err)
+{
+    struct scene scene = {.best = NULL};
+    struct tutti_train_memory *own = NULL;
+    int status = plan_ask_take(ask, &scene.ask, err);
+
+    for (int kind = 0; kind < TUTTI_PLAN_TURN_COUNT; kind++)
+        ret[kind] = (struct tutti_plan_turn){.kind = (enum tutti_plan_turn_kind)kind};
+    if (status < 0 || answer->best_count == 0)
+        return status;
+    scene.best = &answer->best[0];
+    scene.machine = ask->machines[scene.best->plan.machine];
+    status = plan_space_take(ask->space, &scene.space, err);
+    if (status < 0)
+        return status;
+    scene.ask.machines = &scene.machine;
+    scene.ask.machine_count = 1;
+    scene.ask.space = &scene.space;
+    scene.ask.best_count = 1;
+    if (scene.ask.given != NULL)
+        return 0; /* those are what was measured, as it was */
+    if (scene.ask.memory == NULL)
+        status = tutti_train_memory_new(&own, err);
+    scene.ask.memory = scene.ask.memory != NULL ? scene.ask.memory : own;
+    if (status == 0)
+        status = turn_memory(&scene, ret, err);
+    for (int kind = TUTTI_PLAN_SLOWER_NETWORK; kind < TUTTI_PLAN_TURN_COUNT && status == 0; kind++)
+        status = turn_factor(&scene, (enum tutti_plan_turn_kind)kind,
+                             kind == TUTTI_PLAN_FASTER_NETWORK || kind == TUTTI_PLAN_LARGER_BATCH,
+                             &ret[kind], err);
+    tutti_train_memory_free(own);
+    return status;
+}
