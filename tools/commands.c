@@ -11,6 +11,7 @@ static const struct tutti_command *const commands[] = {
     &tutti_cli_topo_bound,
     &tutti_cli_topo_convert,
     &tutti_cli_train,
+    &tutti_cli_plan,
     &tutti_cli_launch_kubernetes,
     &tutti_cli_launch_slurm,
     &tutti_cli_worker,
@@ -40,7 +41,7 @@ static const struct tutti_cli_program program = {
         "Predicts what collectives and training steps cost, and plays the same schedule here.",
     .text = "SPEC is a machine: a preset such as 'dgx-h100:nodes=2' ('tutti topo list' shows "
             "all),\nor a file: NCCL topology XML, or the text of 'tutti topo convert'.\n\n"
-            "Not yet: tensor, pipeline and expert parallelism; finding the machine for a time;\n"
+            "Not yet: tensor, pipeline and expert parallelism played for real on GPUs;\n"
             "links that break. Several GPUs in a process have been played on stand-ins only.\n\n"
             "examples:\n"
             "  tutti compare dgx-h100\n"

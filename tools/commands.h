@@ -25,6 +25,7 @@ TUTTI_COMMAND(topo_convert);
 TUTTI_COMMAND(model_list);
 TUTTI_COMMAND(model_show);
 TUTTI_COMMAND(train);
+TUTTI_COMMAND(plan);
 TUTTI_COMMAND(launch_kubernetes);
 TUTTI_COMMAND(launch_slurm);
 TUTTI_COMMAND(worker);

@@ -110,6 +110,8 @@ TEST(commands_that_predict)
 
 TEST(commands_that_train)
 {
+    each("plan switch:n=2,bw=50GB/s,lat=1us --device a100 -m gpt:layers=2,hidden=64,heads=2 "
+         "--global-batch 2 --tp 1 --pp 1 --recompute none --zero 0 --steps 9");
     each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m mlp --batch 4 --slow 1:20 --explain "
          "--all-reduce RING --trace " TUTTI_BINARY_DIR "/alloc_fail.json");
     each("train switch:n=4,bw=50GB/s,lat=1us --device v100 -m gpt:layers=2,hidden=64,heads=2 "
