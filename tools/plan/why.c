@@ -161,8 +161,6 @@ static const char *condition(const struct tutti_plan_turn *turn, char *buf, size
         (void)snprintf(buf, buf_bytes, "with a network %.3g times as fast", turn->factor);
         break;
     case TUTTI_PLAN_SMALLER_BATCH:
-        (void)snprintf(buf, buf_bytes, "with 1/%.3g of the batch", 1 / turn->factor);
-        break;
     case TUTTI_PLAN_LARGER_BATCH:
         (void)snprintf(buf, buf_bytes, "with %.3g times the batch", turn->factor);
         break;
