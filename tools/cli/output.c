@@ -120,6 +120,11 @@ void tutti_table_group(struct tutti_table *table, const char *first, const char 
         .first = column_of(table, first), .last = column_of(table, last), .word = word};
 }
 
+void tutti_table_less(struct tutti_table *table, const char *const *keys)
+{
+    table->less = keys;
+}
+
 void tutti_table_mark(struct tutti_table *table)
 {
     assert(table->row_count > 0);

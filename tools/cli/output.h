@@ -47,6 +47,10 @@ void tutti_table_keep_units(struct tutti_table *table);
 void tutti_table_group(struct tutti_table *table, const char *first, const char *last,
                        const char *word);
 
+/* Columns of this table, by their keys, that go where it is too wide for the page, the first first,
+ * before the texts of others go on below; NULL behind the last. They must outlive the table. */
+void tutti_table_less(struct tutti_table *table, const char *const *keys);
+
 /* The row added last is the one to look at. */
 void tutti_table_mark(struct tutti_table *table);
 

@@ -26,6 +26,7 @@ struct tutti_table {
     union tutti_cell *cells; /* [row_count * column_count] */
     bool *marked;            /* [row_count] */
     bool keeps_units;
+    const char *const *less; /* keys that matter less than others, NULL behind the last; or NULL */
     struct tutti_table_group groups[TUTTI_TABLE_GROUPS_MAX];
     size_t group_count;
     size_t row_count;

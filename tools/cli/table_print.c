@@ -176,6 +176,8 @@ static void fit(struct layout *layout, int columns)
 
     for (size_t k = 0; k < sizeof(less) / sizeof(less[0]); k++)
         leave_out(layout, less[k], columns, false);
+    for (size_t k = 0; layout->table->less != NULL && layout->table->less[k] != NULL; k++)
+        leave_out(layout, layout->table->less[k], columns, false);
     pair(layout);
     memcpy(whole, layout->width, sizeof(whole));
     narrow(layout, columns);

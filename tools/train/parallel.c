@@ -10,6 +10,21 @@
 #include "tools/train/curve.h"
 #include "topo/topo.h"
 
+/* ---- what frameworks do ----------------------------------------------------------------------- */
+
+static bool is_of(const struct tutti_train_question *q, const char *framework)
+{
+    return q->ask.use.framework != NULL && strcmp(q->ask.use.framework->name, framework) == 0;
+}
+
+/* Megatron sends each of the tensor-parallel ranks' part of what is whole on all of them, unless it
+ * is told not to (--no-scatter-gather-tensors-in-pipeline). */
+static bool scatters(const struct tutti_train_question *q, const struct tutti_parallel *cut)
+{
+    return (q->ask.use.framework == NULL || is_of(q, "megatron")) && cut->tensor > 1 &&
+           cut->pipeline > 1 && !cut->sequence_parallel;
+}
+
 /* ---- one machine ----------------------------------------------------------------------------- */
 
 /* Megatron, of replicas alone PyTorch, unless it is said; by the constants that --calib gives. */
@@ -47,6 +62,8 @@ static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_ques
         .optimizer = of->optimizer,
         .no_overlap = !q->of_train.strategy.overlap,
         .any_memory = of->any_memory,
+        /* nanotron's ZeRO-1 reduces all gradients on each rank */
+        .full_reduce = cut->sharding == TUTTI_SHARD_ZERO1 && is_of(&q->of_train, "nanotron"),
         .pace = of->pace,
         .algorithm = of->algorithm,
         .protocols = costs->made.protocols,
@@ -74,6 +91,7 @@ int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
     if (status < 0)
         return status;
     ask = make_ask(q, topo, &costs, &ret->cut);
+    ret->cut.scatter_gather = scatters(&q->of_train, &ret->cut);
     watch.cut = ret->cut;
     if (q->watch != NULL)
         ask.note = tutti_train_parallel_note;

@@ -35,7 +35,7 @@ static const char *degrees_text(const struct tutti_parallel *cut, uint32_t data,
     if (count > 1)
         (void)snprintf(buf + at, TEXT_BYTES - at, " = %" PRIu64, replica_ranks(cut) * data);
     if (count == 0)
-        (void)snprintf(buf, TEXT_BYTES, "1");
+        (void)snprintf(buf, TEXT_BYTES, "dp %u", data);
     return buf;
 }
 

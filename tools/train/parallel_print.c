@@ -45,6 +45,10 @@ static const struct tutti_column columns[] = {
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
+/* Where all is divided in every way, a page is too narrow. */
+static const char *const less[] = {"scaling_percent", "memory_GB", "dp",      "exposed_pp_s",
+                                   "host_s",          "hours",     "input_s", NULL};
+
 static double seconds(tutti_ps ps)
 {
     return (double)ps / (double)TUTTI_PS_PER_S;
@@ -153,25 +157,21 @@ static void choose_columns(const struct tutti_train_parallel_question *q,
         waits |= all->machine[i].answer.split.input_ps > 0;
         launches |= all->machine[i].answer.split.host_ps > 0;
     }
-    /* Columns of about eight characters, beside those that are always there: a page has room for
-     * so many of them. */
-    const int parts = (cut->tensor > 1) + (cut->context > 1) + (cut->expert > 1) +
-                      2 * (cut->pipeline > 1) + launches + waits + 2 * ends;
     const struct {
         const char *key;
         bool shown;
-    } wanted[] = {{"dp", several && parts < 8},
+    } wanted[] = {{"dp", several},
                   {"samples_per_s", !sequences},
                   {"tokens_per_s", sequences},
-                  {"scaling_percent", several && parts < 5},
+                  {"scaling_percent", several},
                   {"host_s", launches},
                   {"exposed_tp_s", cut->tensor > 1},
                   {"exposed_cp_s", cut->context > 1},
                   {"exposed_ep_s", cut->expert > 1},
-                  {"exposed_pp_s", cut->pipeline > 1 && parts < 8},
+                  {"exposed_pp_s", cut->pipeline > 1},
                   {"bubble_s", cut->pipeline > 1},
                   {"input_s", waits},
-                  {"memory_GB", several && parts < 6},
+                  {"memory_GB", several},
                   {"hours", ends},
                   {"cost", ends}};
 
@@ -434,6 +434,7 @@ int tutti_train_parallel_print(const struct tutti_args *args,
         tutti_table_csv(table, sink->out);
     } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
         tutti_table_group(table, "compute_s", "input_s", "where a step goes");
+        tutti_table_less(table, less);
         status = print_page(q, all, table, &page, err);
         status = tutti_page_close(&page, status, err);
     }
