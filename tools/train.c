@@ -11,12 +11,26 @@
 #include "tools/train/elastic.h"
 #include "tools/train/found.h"
 #include "tools/train/going_on.h"
+#include "tools/train/goodput.h"
 #include "tools/train/parallel.h"
 #include "tools/train/print.h"
 #include "tools/train/ps.h"
 #include "tools/train/real.h"
 #include "tools/train/step.h"
 #include "tools/train/strategy.h"
+
+static int ask_goodput(struct tutti_train_question *q, const struct tutti_train_found *found,
+                       struct tutti_err *err)
+{
+    const struct tutti_train_answer *a = &found->answer;
+    const struct tutti_train_goodput_step step = {.step_ps = a->step_ps,
+                                                  .samples = a->samples,
+                                                  .parameters = a->parameters,
+                                                  .accelerator = a->accelerator,
+                                                  .replica_devices = 1};
+
+    return tutti_train_goodput_ask(q, &step, err);
+}
 
 int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
                         struct tutti_err *err)
@@ -27,6 +41,10 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
     struct tutti_train_question question;
     int status;
 
+    if ((tutti_args_given(args, "cluster") || tutti_args_given(args, "backend")) &&
+        tutti_goodput_refuse(args, "is of a training that is simulated (SPEC, without -B)", err) <
+            0)
+        return -TUTTI_EINVAL;
     if (tutti_args_given(args, "cluster"))
         return tutti_train_cluster(args, sink, err);
     if (tutti_args_given(args, "backend"))
@@ -47,6 +65,8 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
         status = tutti_train_anchor_solve(args, &question, err);
     if (status == 0)
         status = tutti_train_ask_all(args, &question, &found, err);
+    if (status == 0)
+        status = ask_goodput(&question, &found.machine[0], err);
     if (status == 0)
         status = tutti_train_elastic_ask(args, &question, &found.machine[0], &elastic, err);
     if (status == 0 && !tutti_train_curve_only(args))
@@ -204,6 +224,7 @@ static const struct tutti_option options[] = {
     TUTTI_TRAIN_OPTIONS_SERVERS,
     TUTTI_TRAIN_OPTIONS_REAL,
     TUTTI_TRAIN_OPTIONS_GOING_ON,
+    TUTTI_OPTIONS_GOODPUT,
     TUTTI_TRAIN_OPTIONS_EMULATE,
     TUTTI_TRAIN_OPTION_CLUSTER,
     TUTTI_OPTIONS_MODEL,

@@ -290,6 +290,8 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
     if (status == 0)
         status = read_strategy(args, q, err);
     if (status == 0)
+        status = tutti_train_goodput_read(args, q, err);
+    if (status == 0)
         status = tutti_train_step_read(args, q, err);
     if (status == 0)
         status = read_device(args, q, err);

@@ -7,6 +7,7 @@
 #include "tools/cli/calib.h"
 #include "tools/options.h"
 #include "tools/train/anchor.h"
+#include "tools/train/goodput.h"
 #include "tools/train/servers.h"
 #include "tools/train/slow.h"
 #include "tools/train/timeline.h"
@@ -34,6 +35,7 @@ struct tutti_train_question {
     struct tutti_algorithm_set *added; /* TensorFlow's own */
     struct tutti_train_slow slow;
     struct tutti_train_anchor anchor;
+    struct tutti_train_goodput goodput;
     bool explains;
     bool is_watched;                       /* to explain it, or for a trace */
     struct tutti_train_timeline *timeline; /* the caller's, of the step asked last */

@@ -193,6 +193,20 @@ static void free_all(struct tutti_train_parallel_found_all *all)
         tutti_parallel_answer_free(&all->machine[i].answer);
 }
 
+static int ask_goodput(struct tutti_train_parallel_question *q,
+                       const struct tutti_train_parallel_found *found, struct tutti_err *err)
+{
+    const struct tutti_parallel_answer *a = &found->answer;
+    const struct tutti_train_goodput_step step = {
+        .step_ps = a->step_ps,
+        .samples = a->samples,
+        .parameters = a->parameters,
+        .accelerator = a->accelerator,
+        .replica_devices = found->cut.tensor * found->cut.context * found->cut.pipeline};
+
+    return tutti_train_goodput_ask(&q->of_train, &step, err);
+}
+
 int tutti_train_parallel(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
@@ -206,6 +220,8 @@ int tutti_train_parallel(const struct tutti_args *args, struct tutti_sink *sink,
         status = tutti_train_parallel_anchor(&q, err);
     if (status == 0)
         status = ask_all(&q, &all, err);
+    if (status == 0)
+        status = ask_goodput(&q, &all.machine[0], err);
     if (status == 0 && !tutti_train_curve_only(args))
         status = tutti_train_parallel_print(args, &q, &all, sink, err);
     if (status == 0)

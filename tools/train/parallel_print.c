@@ -373,6 +373,7 @@ static int print_json(const struct tutti_train_parallel_question *q,
     tutti_json_number(&json, "samples_per_s", a->samples_per_s);
     tutti_json_number(&json, "tokens_per_s", a->tokens_per_s > 0 ? a->tokens_per_s : NAN);
     tutti_json_number(&json, "mfu_percent", a->mfu_percent);
+    tutti_goodput_json(&of->goodput.question, &of->goodput.answer, &json);
     tutti_train_parallel_groups_json(&f->groups, &json);
     tutti_train_parallel_memory_json(f, &json);
     tutti_json_text(&json, "limited_by", a->limited_by);
@@ -409,6 +410,8 @@ static int print_page(const struct tutti_train_parallel_question *q,
     status = tutti_train_parallel_memory(q, last, page, err);
     if (status == 0 && q->of_train.explains)
         status = tutti_train_parallel_explain(q->watch, page, err);
+    if (status == 0)
+        tutti_goodput_print(&q->of_train.goodput.question, &q->of_train.goodput.answer, page->out);
     return status;
 }
 

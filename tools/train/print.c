@@ -165,6 +165,7 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     if (q->strategy.coordinated)
         tutti_train_servers_json(&q->servers, &found[0].servers, &json);
     tutti_train_elastic_json(q->elastic, &json);
+    tutti_goodput_json(&q->goodput.question, &q->goodput.answer, &json);
     tutti_table_json(table, "results", &json);
     if (q->explains)
         status = tutti_train_explain_json(q->timeline, &json, err);
@@ -327,6 +328,7 @@ int tutti_train_print(const struct tutti_args *args, const struct tutti_train_qu
         tutti_train_found_print_intervals(found, count, page.out);
         print_rates(found, count, page.out);
         print_limits(q, found, count, page.out);
+        tutti_goodput_print(&q->goodput.question, &q->goodput.answer, page.out);
         print_too_large(&all->too_large, page.out);
         if (q->explains)
             status = tutti_train_explain(q->timeline, &page, err);

@@ -143,6 +143,8 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
         "launch",    "server-hosts", "sync",      "late",       "consistency",
         "placement", "partition",    "card-rate", "apply-rate", "spread"};
     static const char *const of_losses[] = {"perturb", "seed", "save-rate"};
+    const bool fails = tutti_args_given(args, "days") || tutti_args_given(args, "mtbf") ||
+                       tutti_args_given(args, "failures");
     static const char *const of_others[] = {"all-reduce",  "num-packs", "bytes-per-pack", "bucket",
                                             "local-steps", "exact",     "compress",       "sparse"};
 
@@ -152,12 +154,12 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
                               "option '--%s' is of servers ('--strategy parameter-server')",
                               of_servers[i]);
     for (size_t i = 0; i < sizeof(of_losses) / sizeof(of_losses[0]); i++)
-        if (!has_servers && !tutti_args_given(args, "elastic") &&
+        if (!has_servers && !tutti_args_given(args, "elastic") && !(fails && i > 0) &&
             tutti_args_given(args, of_losses[i]))
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' is of servers ('--strategy parameter-server'), or of "
-                              "'--elastic'",
-                              of_losses[i]);
+                              "'--elastic'%s",
+                              of_losses[i], i > 0 ? " or '--days'" : "");
     for (size_t i = 0; has_servers && i < sizeof(of_others) / sizeof(of_others[0]); i++)
         if (tutti_args_given(args, of_others[i]))
             return tutti_fail(err, TUTTI_EINVAL,
