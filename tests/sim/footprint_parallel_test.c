@@ -327,6 +327,29 @@ TEST(experts_that_are_busy_keep_more)
     tutti_model_free(model);
 }
 
+/* Parts of a sequence have all weights each: they reduce gradients, and share states, as replicas
+ * do. */
+TEST(context_makes_replicas)
+{
+    struct tutti_workload *model = model_of("llama3-8b");
+    const struct tutti_parallel degrees = {
+        .size = sizeof(degrees), .context = 2, .sharding = TUTTI_SHARD_ZERO1};
+    struct tutti_footprint_params params = {.size = sizeof(params),
+                                            .model = model,
+                                            .precision = TUTTI_PRECISION_BF16,
+                                            .optimizer = TUTTI_OPTIMIZER_ADAM,
+                                            .parallel = &degrees};
+    struct tutti_footprint f;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_memory_framework_find("deepspeed", &params.framework, &err), err);
+    stages_of(&params, &f);
+    CHECK_INT(f.bytes[TUTTI_MEMORY_WEIGHTS], 2 * UINT64_C(8030261248));
+    CHECK_INT(f.bytes[TUTTI_MEMORY_OPTIMIZER], 12 * UINT64_C(8030261248) / 2);
+    CHECK_INT(f.bytes[TUTTI_MEMORY_BUCKETS], UINT64_C(500000000) * (2 + 2));
+    tutti_model_free(model);
+}
+
 TEST(what_does_not_fit_says_which_degrees_would)
 {
     const struct tutti_accelerator *h100 = NULL;
