@@ -10,7 +10,7 @@
 #include "tools/train/curve.h"
 #include "topo/topo.h"
 
-/* ---- what frameworks do ----------------------------------------------------------------------- */
+/* ---- what frameworks do ---------------------------------------------------------------------- */
 
 static bool is_of(const struct tutti_train_question *q, const char *framework)
 {
