@@ -7,7 +7,8 @@ list(FILTER RUNTIME_SOURCES EXCLUDE REGEX "/runtime/exec/device/reduce_(avx2|avx
 list(APPEND RUNTIME_SOURCES ${CMAKE_SOURCE_DIR}/runtime/exec/device/reduce_isa.without-x86.c)
 list(REMOVE_DUPLICATES RUNTIME_SOURCES)
 list(FILTER TOPO_SOURCES EXCLUDE REGEX "/topo/local/")
-list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit)/")
+# Who plans trainings of weeks does not do so on a device with a MiB to spare.
+list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit|long_run|plan)/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 
 set(TUTTI_CORE_OPTIMIZE -Os CACHE STRING "How the profile core is optimised")
