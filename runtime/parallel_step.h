@@ -44,6 +44,9 @@ struct tutti_parallel_pass {
 struct tutti_parallel_reduction {
     uint8_t axis; /* 0: nobody does; k: axes[k - 1] */
     uint64_t elements;
+    /* So many pieces before the last of the pass that writes gradients of weights these are there;
+     * from then on no piece of it touches them. What comes backward first lies in other layers. */
+    uint32_t early;
 };
 
 /* A stage: layers that follow each other on one device of each pipeline. */
@@ -68,8 +71,8 @@ struct tutti_parallel_schedule_params {
     const struct tutti_parallel_stage *stages; /* [tutti_pipeline_stage_count] */
     enum tutti_dtype gradients;                /* as they are kept and reduced */
     enum tutti_dtype weights;
-    bool overlap; /* gradients of a stage are reduced as soon as its last micro-batch is through;
-                     else when the device has done all of its tasks */
+    bool overlap; /* gradients are reduced as soon as those of the last micro-batch are there; else
+                     when the device has done all of its tasks */
     tutti_ps input_ps; /* at the head of the step */
     tutti_ps optimizer_ps;
     /* Makes the schedule of a collective among `size` ranks of an axis (0: all ranks, k: axes

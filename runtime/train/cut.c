@@ -195,7 +195,8 @@ static int list_stages(struct tutti_trainer *t, struct tutti_train_cut *cut, str
             !list_pass(t, part, batch, true, &stage->passes[TUTTI_PASS_BACKWARD]))
             return tutti_nomem(err);
         stage->passes[TUTTI_PASS_WEIGHTS] = (struct tutti_parallel_pass){whole, 1};
-        *sum = (struct tutti_parallel_reduction){TUTTI_TRAIN_CUT_DATA + 1, elements_of(part)};
+        *sum = (struct tutti_parallel_reduction){.axis = TUTTI_TRAIN_CUT_DATA + 1,
+                                                 .elements = elements_of(part)};
         stage->reductions = sum;
         stage->reduction_count = 1;
         if (s + 1 < count)

@@ -24,6 +24,19 @@ uint32_t tutti_parallel_pieces(const struct tutti_parallel_plan *p, uint32_t sta
     return p->params.stages[stage].passes[pass].piece_count;
 }
 
+enum tutti_pass tutti_parallel_sums_in(const struct tutti_parallel_plan *p)
+{
+    return tutti_pipeline_splits(p->params.pipeline) ? TUTTI_PASS_WEIGHTS : TUTTI_PASS_BACKWARD;
+}
+
+uint32_t tutti_parallel_ready(const struct tutti_parallel_plan *p, uint32_t stage,
+                              uint32_t reduction)
+{
+    const uint32_t count = tutti_parallel_pieces(p, stage, tutti_parallel_sums_in(p));
+
+    return count - 1 - p->params.stages[stage].reductions[reduction].early;
+}
+
 /* ---- what can be ----------------------------------------------------------------------------- */
 
 static int check_piece(const struct tutti_parallel_plan *p,
@@ -69,8 +82,14 @@ static int check_stage(const struct tutti_parallel_plan *p, uint32_t index, stru
             status = check_piece(p, &s->passes[pass].pieces[i], i + 1 == count, index, err);
     }
     for (uint32_t i = 0; i < s->reduction_count && status == 0; i++)
-        if (s->reductions[i].axis > p->params.axis_count || s->reductions[i].elements > UINT64_C(1)
-                                                                                            << 56)
+        if (s->reductions[i].early >= tutti_parallel_pieces(p, index, tutti_parallel_sums_in(p)))
+            status = tutti_fail(err, TUTTI_EINVAL,
+                                "gradients of stage '%" PRIu32 "' are there '%" PRIu32
+                                "' pieces before the last of a pass of %" PRIu32,
+                                index, s->reductions[i].early,
+                                tutti_parallel_pieces(p, index, tutti_parallel_sums_in(p)));
+        else if (s->reductions[i].axis > p->params.axis_count ||
+                 s->reductions[i].elements > UINT64_C(1) << 56)
             status = tutti_fail(err, TUTTI_EINVAL,
                                 "%" PRIu64 " gradients of stage '%" PRIu32
                                 "' that axis '%u' reduces (0 to %" PRIu32 ")",
@@ -285,24 +304,36 @@ static char *name_of(const struct entry *e)
     return (char *)(uintptr_t)e->work->name; /* of open_entry */
 }
 
+/* Gradients of weights that a piece adds to. */
+static void add_sums(struct entry *e, const struct tutti_parallel_plan *p, uint32_t stage,
+                     uint32_t piece)
+{
+    const struct tutti_parallel_stage *s = &p->params.stages[stage];
+    uint64_t at = p->places[stage].gradients;
+
+    for (uint32_t i = 0; i < s->reduction_count; i++) {
+        const uint64_t bytes = s->reductions[i].elements * tutti_dtype_bytes(p->params.gradients);
+
+        if (piece <= tutti_parallel_ready(p, stage, i)) {
+            add_read(e, TUTTI_BUF_STATE, at, bytes);
+            add_write(e, TUTTI_BUF_STATE, at, bytes);
+        }
+        at += bytes;
+    }
+}
+
 /* What a pass as a whole reads at its beginning and leaves at its end. */
 static void add_ends(struct entry *e, const struct tutti_parallel_plan *p, uint32_t stage,
                      enum tutti_pass pass, bool is_last)
 {
     const struct tutti_parallel_place *s = &p->places[stage];
     const uint64_t before = stage > 0 ? boundary(p, stage - 1) : 0;
-    const bool sums = pass == TUTTI_PASS_WEIGHTS ||
-                      (pass == TUTTI_PASS_BACKWARD && !tutti_pipeline_splits(p->params.pipeline));
 
     if (pass != TUTTI_PASS_WEIGHTS)
         add_read(e, TUTTI_BUF_STATE, s->weights, s->weight_bytes);
     add_read(e, TUTTI_BUF_SCRATCH, s->input, before);
     if (pass != TUTTI_PASS_FORWARD)
         add_read(e, TUTTI_BUF_SCRATCH, s->output_gradient, boundary(p, stage));
-    if (sums) {
-        add_read(e, TUTTI_BUF_STATE, s->gradients, s->gradient_bytes);
-        add_write(e, TUTTI_BUF_STATE, s->gradients, s->gradient_bytes);
-    }
     if (is_last && pass == TUTTI_PASS_FORWARD)
         add_write(e, TUTTI_BUF_SCRATCH, s->output, boundary(p, stage));
     if (is_last && pass == TUTTI_PASS_BACKWARD)
@@ -312,22 +343,24 @@ static void add_ends(struct entry *e, const struct tutti_parallel_plan *p, uint3
 static bool list_pass(struct tutti_parallel_plan *p, struct tutti_arena *arena, uint32_t stage,
                       enum tutti_pass pass)
 {
-    enum { ROOM = 8 };
     static const char *const names[] = {"forward", "backward", "weights"};
     const struct tutti_parallel_pass *q = &p->params.stages[stage].passes[pass];
     const uint32_t count = tutti_parallel_pieces(p, stage, pass);
     const struct tutti_parallel_exchange *x = p->places[stage].exchanges[pass];
+    const uint32_t room = 8 + p->params.stages[stage].reduction_count;
 
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t number = p->places[stage].first_entry[pass] + i;
         struct entry e;
 
-        if (!open_entry(p, arena, number, q->pieces[i].duration_ps, ROOM, &e))
+        if (!open_entry(p, arena, number, q->pieces[i].duration_ps, room, &e))
             return false;
         (void)snprintf(name_of(&e), NAME,
                        i > 0 ? "stage%" PRIu32 ".%s.%" PRIu32 : "stage%" PRIu32 ".%s", stage,
                        names[pass], i);
         add_ends(&e, p, stage, pass, i + 1 == count);
+        if (pass == tutti_parallel_sums_in(p))
+            add_sums(&e, p, stage, i);
         if (i > 0)
             add(e.reads, &e.work->read_count, TUTTI_BUF_SCRATCH,
                 q->pieces[i - 1].collective == TUTTI_ALLREDUCE ? q->pieces[i - 1].axis + 1u : 0,

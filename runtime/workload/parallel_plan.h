@@ -81,6 +81,11 @@ bool tutti_parallel_meets(const struct tutti_parallel_plan *plan, uint8_t axis);
 /* Pieces of a pass, as the work table has them. */
 uint32_t tutti_parallel_pieces(const struct tutti_parallel_plan *plan, uint32_t stage,
                                enum tutti_pass pass);
+/* The pass in which gradients of weights are added up. */
+enum tutti_pass tutti_parallel_sums_in(const struct tutti_parallel_plan *plan);
+/* The piece of that pass behind which those of a reduction are there. */
+uint32_t tutti_parallel_ready(const struct tutti_parallel_plan *plan, uint32_t stage,
+                              uint32_t reduction);
 /* Of a COMPUTE step. */
 struct tutti_parallel_entry tutti_parallel_entry_of(const struct tutti_parallel_plan *plan,
                                                     const struct tutti_step *step);

@@ -256,17 +256,21 @@ static uint32_t rank_of(const struct maker *m, uint32_t device)
     return tutti_axis_rank(&m->plan->pipelines, m->pipeline_number, device);
 }
 
-/* All gradients of a stage are there once step `after` of the tasks has ended, for which the first
- * collective waits; returns what the next would have to wait for. */
-static uint32_t reduce(struct maker *m, uint32_t stage, uint32_t after)
+enum { ALL_PIECES = -1 };
+
+/* Gradients of a stage that are there behind a piece, or all, which step `after` of the tasks has
+ * ended, for which the first collective waits; returns what the next would have to wait for. */
+static uint32_t reduce(struct maker *m, uint32_t stage, int64_t piece, uint32_t after)
 {
     const struct tutti_parallel_stage *s = &m->plan->params.stages[stage];
     struct tutti_buf_at at = {TUTTI_BUF_STATE, m->plan->places[stage].gradients};
 
     for (uint32_t i = 0; i < s->reduction_count; i++) {
         const struct tutti_parallel_reduction *r = &s->reductions[i];
+        const bool is_there =
+            piece == ALL_PIECES || piece == (int64_t)tutti_parallel_ready(m->plan, stage, i);
 
-        if (r->axis > 0 &&
+        if (is_there && r->axis > 0 &&
             append_call(m, LANE_REDUCE, r->axis,
                         contract_of(TUTTI_ALLREDUCE, m->plan->params.gradients, r->elements), at,
                         at, after))
@@ -285,6 +289,7 @@ static void write_task(struct maker *m, const struct tutti_pipeline_task *task)
     const struct way way = way_of(m, stage, task->pass);
     const uint32_t count = tutti_parallel_pieces(p, stage, task->pass);
     const uint64_t shift = p->record_bytes * task->micro_batch;
+    const bool ends = task->pass == tutti_parallel_sums_in(p) && --m->left[task->chunk] == 0;
     uint32_t lane = 0;
     uint32_t received = NOTHING;
     uint32_t done = NOTHING;
@@ -299,6 +304,8 @@ static void write_task(struct maker *m, const struct tutti_pipeline_task *task)
     for (uint32_t i = 0; i < count; i++) {
         done = append_compute(m, p->places[stage].first_entry[task->pass] + i, shift, lane,
                               i == 0 ? received : NOTHING);
+        if (ends && p->params.overlap)
+            (void)reduce(m, stage, i, done);
         if (pieces[i].axis > 0)
             (void)append_call(m, LANE_WORK, pieces[i].axis,
                               contract_of(pieces[i].collective, pieces[i].dtype, pieces[i].count),
@@ -310,10 +317,6 @@ static void write_task(struct maker *m, const struct tutti_pipeline_task *task)
                      tutti_step_send((struct tutti_buf_at){TUTTI_BUF_SCRATCH, way.out + shift},
                                      way.out_bytes, rank_of(m, way.to)),
                      LANE_WORK, done);
-    if (task->pass ==
-            (tutti_pipeline_splits(m->pipeline) ? TUTTI_PASS_WEIGHTS : TUTTI_PASS_BACKWARD) &&
-        --m->left[task->chunk] == 0 && p->params.overlap)
-        (void)reduce(m, stage, done);
 }
 
 /* Once gradients are summed: what all say, and the update. */
@@ -354,7 +357,7 @@ static void write_rank(struct maker *m, uint32_t rank)
         write_task(m, &m->tasks[i]);
     ended = m->step_count[LANE_WORK] - 1;
     for (uint32_t i = 0; i < chunks && !m->plan->params.overlap; i++)
-        ended = reduce(m, tutti_pipeline_stage(m->pipeline, m->device, i), ended);
+        ended = reduce(m, tutti_pipeline_stage(m->pipeline, m->device, i), ALL_PIECES, ended);
     write_end(m);
 }
 

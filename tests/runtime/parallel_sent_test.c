@@ -133,7 +133,8 @@ static void write_step(struct step *s)
             s->pieces[i][1], write_backward(s, layers, first, last, s->pieces[i][1])};
         s->stages[i].boundary_bytes =
             last ? 0 : boundary / (s->p.sequence_parallel ? s->p.tensor : 1);
-        s->reductions[i] = (struct tutti_parallel_reduction){2, gradients(s, layers, first, last)};
+        s->reductions[i] = (struct tutti_parallel_reduction){
+            .axis = 2, .elements = gradients(s, layers, first, last)};
         s->stages[i].reductions = &s->reductions[i];
         s->stages[i].reduction_count = 1;
     }

@@ -104,7 +104,7 @@ static int write_step(struct tutti_err *err)
 {
     static const struct tutti_parallel_piece pieces[2] = {
         {.axis = 1, .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = 4}};
-    static const struct tutti_parallel_reduction sum = {1, 8};
+    static const struct tutti_parallel_reduction sum = {.axis = 1, .elements = 8};
     static const uint32_t sizes[2] = {2, 2};
     const struct tutti_axis axes[2] = {tutti_mesh_axis("tensor", 0, sizes, 2, 1),
                                        tutti_mesh_axis("pipeline", 0, sizes, 2, 0)};

@@ -69,6 +69,8 @@ static void draw_pieces(struct drawn *d, uint64_t seed, uint32_t stage)
 
 static void draw_step(struct drawn *d, uint64_t seed)
 {
+    enum tutti_pass sums;
+
     *d = (struct drawn){.pipeline = {.size = sizeof(d->pipeline)}};
     draw_grid(d, seed);
     d->pipeline.pipeline = (enum tutti_pipeline)draw(seed, 1, 0, TUTTI_PIPELINE_COUNT);
@@ -78,14 +80,17 @@ static void draw_step(struct drawn *d, uint64_t seed)
         d->pipeline.chunks = 2 + draw(seed, 4, 0, 2);
         d->pipeline.micro_batches = 2 * d->sizes[2];
     }
+    sums = tutti_pipeline_splits(&d->pipeline) ? TUTTI_PASS_WEIGHTS : TUTTI_PASS_BACKWARD;
     for (uint32_t i = 0; i < tutti_pipeline_stage_count(&d->pipeline); i++) {
         draw_pieces(d, seed, i);
         d->stages[i].boundary_bytes = 4 * (uint64_t)draw(seed, 40, i, 5);
         d->stages[i].reductions = d->reductions[i];
         d->stages[i].reduction_count = 1 + draw(seed, 41, i, 2);
         for (uint32_t k = 0; k < 2; k++)
-            d->reductions[i][k] =
-                (struct tutti_parallel_reduction){k == 0 ? 2 : 0, 1 + draw(seed, 42 + k, i, 30)};
+            d->reductions[i][k] = (struct tutti_parallel_reduction){
+                .axis = k == 0 ? 2 : 0,
+                .elements = 1 + draw(seed, 42 + k, i, 30),
+                .early = draw(seed, 44 + k, i, d->stages[i].passes[sums].piece_count)};
     }
     d->params = (struct tutti_parallel_schedule_params){.size = sizeof(d->params),
                                                         .rank_count =
@@ -357,6 +362,9 @@ TEST(what_does_not_fit_is_refused)
     draw_step(&d, 1);
     d.pieces[0][1][0].duration_ps = -1;
     refused(&d, "less than no time");
+    draw_step(&d, 1);
+    d.reductions[0][0].early = PIECES_MAX;
+    refused(&d, "pieces before the last");
     draw_step(&d, 1);
     d.reductions[0][0].axis = 9;
     refused(&d, "axis '9'");
