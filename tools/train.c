@@ -131,7 +131,8 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
      .help = "pytorch, compiled, megatron, nanotron, tensorflow or xla (if not given: the one that "
-             "the strategy is of, with model parallelism megatron)"},
+             "the strategy is of, with model parallelism megatron, of TPUs "
+             "xla)"},
     {.name = "device",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",

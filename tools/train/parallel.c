@@ -10,33 +10,23 @@
 #include "tools/train/curve.h"
 #include "topo/topo.h"
 
-/* ---- what frameworks do ---------------------------------------------------------------------- */
-
-static bool is_of(const struct tutti_train_question *q, const char *framework)
-{
-    return q->ask.use.framework != NULL && strcmp(q->ask.use.framework->name, framework) == 0;
-}
-
-/* Megatron sends each of the tensor-parallel ranks' part of what is whole on all of them, unless it
- * is told not to (--no-scatter-gather-tensors-in-pipeline). */
-static bool scatters(const struct tutti_train_question *q, const struct tutti_parallel *cut)
-{
-    return (q->ask.use.framework == NULL || is_of(q, "megatron")) && cut->tensor > 1 &&
-           cut->pipeline > 1 && !cut->sequence_parallel;
-}
-
 /* ---- one machine ----------------------------------------------------------------------------- */
 
-/* Megatron, of replicas alone PyTorch, unless it is said; by the constants that --calib gives. */
+/* Megatron, of replicas alone PyTorch, of TPUs XLA, unless it is said; by the constants that
+ * --calib gives. */
 static int calibrate(const struct tutti_train_question *q, struct tutti_device_use *use,
                      struct tutti_train_parallel_found *ret, struct tutti_err *err)
 {
     const struct tutti_parallel *cut = &ret->cut;
     const bool divided = (uint64_t)cut->tensor * cut->pipeline * cut->context * cut->expert > 1;
+    const bool is_tpu = use->accelerator != NULL && strncmp(use->accelerator->name, "tpu", 3) == 0;
     int status = 0;
 
     if (use->framework == NULL)
-        status = tutti_framework_find(divided ? "megatron" : "pytorch", &use->framework, err);
+        status = tutti_framework_find(is_tpu    ? "xla"
+                                      : divided ? "megatron"
+                                                : "pytorch",
+                                      &use->framework, err);
     if (status < 0)
         return status;
     ret->calibrated_count =
@@ -44,6 +34,19 @@ static int calibrate(const struct tutti_train_question *q, struct tutti_device_u
                               q->calib.layer_count, use->framework, &ret->framework);
     use->framework = &ret->framework;
     return 0;
+}
+
+/* Between stages Megatron sends from each tensor-parallel rank a part of what is whole on all of
+ * them (unless --no-scatter-gather-tensors-in-pipeline); nanotron's ZeRO-1 reduces all gradients on
+ * each rank. */
+static void follow_framework(struct tutti_parallel_ask *ask, struct tutti_train_parallel_found *ret)
+{
+    struct tutti_parallel *cut = &ret->cut;
+
+    cut->scatter_gather = strcmp(ret->framework.name, "megatron") == 0 && cut->tensor > 1 &&
+                          cut->pipeline > 1 && !cut->sequence_parallel;
+    ask->full_reduce =
+        strcmp(ret->framework.name, "nanotron") == 0 && cut->sharding == TUTTI_SHARD_ZERO1;
 }
 
 static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_question *q,
@@ -62,8 +65,6 @@ static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_ques
         .optimizer = of->optimizer,
         .no_overlap = !q->of_train.strategy.overlap,
         .any_memory = of->any_memory,
-        /* nanotron's ZeRO-1 reduces all gradients on each rank */
-        .full_reduce = cut->sharding == TUTTI_SHARD_ZERO1 && is_of(&q->of_train, "nanotron"),
         .pace = of->pace,
         .algorithm = of->algorithm,
         .protocols = costs->made.protocols,
@@ -91,12 +92,13 @@ int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
     if (status < 0)
         return status;
     ask = make_ask(q, topo, &costs, &ret->cut);
-    ret->cut.scatter_gather = scatters(&q->of_train, &ret->cut);
-    watch.cut = ret->cut;
     if (q->watch != NULL)
         ask.note = tutti_train_parallel_note;
     ask.note_context = &watch;
     status = calibrate(&q->of_train, &ask.use, ret, err);
+    if (status == 0)
+        follow_framework(&ask, ret);
+    watch.cut = ret->cut;
     if (status == 0)
         status = tutti_parallel_predict(&ask, &ret->answer, err);
     if (status == 0 && watch.lost) {
@@ -118,19 +120,38 @@ int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Whether it is memory alone that a machine lacks. */
+/* Whether it is memory alone that a machine lacks; *ret_stage is the one with the most. */
 static bool is_too_small(const struct tutti_train_parallel_question *q,
-                         const struct tutti_topo *topo)
+                         const struct tutti_topo *topo, uint32_t *ret_stage)
 {
     struct tutti_train_parallel_question any = *q;
     struct tutti_train_parallel_found found;
+    uint32_t most = 0;
 
     any.of_train.ask.any_memory = true;
     any.watch = NULL;
     if (q->of_train.ask.any_memory || tutti_train_parallel_ask(&any, topo, &found, NULL) < 0)
         return false;
+    for (uint32_t i = 0; i < found.cut.pipeline; i++)
+        if (found.answer.footprints[i].total_bytes > found.answer.footprints[most].total_bytes)
+            most = i;
+    *ret_stage = most;
     tutti_parallel_answer_free(&found.answer);
     return true;
+}
+
+/* Of a pipeline that does not fit the message says which stage it is. */
+static int ask_named(const struct tutti_train_parallel_question *q, const struct tutti_topo *topo,
+                     struct tutti_train_parallel_found *ret, bool *ret_too_small,
+                     struct tutti_err *err)
+{
+    uint32_t stage = 0;
+    int status = tutti_train_parallel_ask(q, topo, ret, err);
+
+    *ret_too_small = status == -TUTTI_EINVAL && is_too_small(q, topo, &stage);
+    if (*ret_too_small && ret->cut.pipeline > 1)
+        return tutti_wrap(err, status, "stage %u of %u", stage, ret->cut.pipeline);
+    return status;
 }
 
 /* One of several machines: those that are too small, and of a range those that there are not or
@@ -150,8 +171,7 @@ static int ask_one_of(const struct tutti_train_parallel_question *q, uint32_t de
     if (status == 0)
         status = tutti_train_parallel_derive(q, topo, &cut, err);
     if (status == 0) {
-        status = tutti_train_parallel_ask(q, topo, &all->machine[all->count], err);
-        passes = status < 0 && is_too_small(q, topo);
+        status = ask_named(q, topo, &all->machine[all->count], &passes, err);
     }
     if (!as_named)
         tutti_topo_free(topo);
@@ -168,12 +188,13 @@ static int ask_all(const struct tutti_train_parallel_question *q,
 {
     const struct tutti_train_question *of = &q->of_train;
     struct tutti_err why = {.text = ""};
+    bool passes = false;
     int status = 0;
 
     all->count = 0;
     all->left_out = 0;
     if (of->device_count == 0) {
-        status = tutti_train_parallel_ask(q, of->topo, &all->machine[0], err);
+        status = ask_named(q, of->topo, &all->machine[0], &passes, err);
         all->count = status == 0;
         return status;
     }

@@ -142,7 +142,7 @@ struct tutti_train_parallel_group {
     const char *name; /* "tp"; "cp x dp": of gradients; "edp": replicas of experts */
     const char *what; /* that goes between them */
     struct tutti_axis axis;
-    uint32_t host_count; /* that a group lies on, at most */
+    uint32_t host_count; /* that a group lies on, at most; 0: there are none */
     uint32_t of_host;    /* members of a group on one host, at most */
 };
 

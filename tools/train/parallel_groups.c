@@ -46,7 +46,8 @@ static uint32_t host_of(const struct tutti_topo *topo, uint32_t rank)
     return tutti_topo_node(topo, tutti_topo_rank_node(topo, rank)).host;
 }
 
-/* Members of a group come to hosts in the order of their ranks. */
+/* Members of a group come to hosts in the order of their ranks. A machine that is one thing,
+ * without hosts, says nothing of them. */
 static void place_group(const struct tutti_topo *topo, const struct tutti_axis *axis,
                         uint32_t number, struct tutti_train_parallel_group *ret)
 {
@@ -55,6 +56,8 @@ static void place_group(const struct tutti_topo *topo, const struct tutti_axis *
     for (uint32_t i = 0; i < axis->size; i++) {
         const uint32_t host = host_of(topo, tutti_axis_rank(axis, number, i));
 
+        if (host == UINT32_MAX)
+            return;
         if (i == 0 || host != last) {
             host_count++;
             here = 0;
@@ -89,12 +92,13 @@ void tutti_train_parallel_groups(const struct tutti_parallel *cut, const struct 
 /* "inside a host", "across 4 hosts, 2 of each" */
 static const char *lies_text(const struct tutti_train_parallel_group *g, char buf[LIES_BYTES])
 {
+    buf[0] = '\0';
     if (g->host_count == 1)
-        (void)snprintf(buf, LIES_BYTES, "inside a host");
+        (void)snprintf(buf, LIES_BYTES, " inside a host");
     else if (g->of_host == 1)
-        (void)snprintf(buf, LIES_BYTES, "across %u hosts", g->host_count);
-    else
-        (void)snprintf(buf, LIES_BYTES, "across %u hosts, %u on each", g->host_count, g->of_host);
+        (void)snprintf(buf, LIES_BYTES, " across %u hosts", g->host_count);
+    else if (g->host_count > 1)
+        (void)snprintf(buf, LIES_BYTES, " across %u hosts, %u on each", g->host_count, g->of_host);
     return buf;
 }
 
@@ -108,7 +112,7 @@ void tutti_train_parallel_groups_print(const struct tutti_train_parallel_groups 
     for (uint32_t i = 0; i < groups->count; i++) {
         const struct tutti_train_parallel_group *g = &groups->group[i];
 
-        fprintf(out, "%s%s %u %s", i > 0 ? "; " : "", g->name, g->axis.size, lies_text(g, lies));
+        fprintf(out, "%s%s %u%s", i > 0 ? "; " : "", g->name, g->axis.size, lies_text(g, lies));
     }
     fputc('\n', out);
 }
