@@ -81,8 +81,9 @@ struct tutti_parallel_ask {
      * is free. Of schedules that split backward. */
     bool post_validation;
     bool synthetic; /* data are made up, not read */
-    /* Prices of collectives between two sizes of a grid in proportion, which are a few per cent
-     * off: for who asks thousands of steps. */
+    /* For who asks thousands of steps: prices of collectives between two sizes of a grid in
+     * proportion, and of groups on more than 32 hosts those of 32, as much longer as NCCL's own
+     * estimate says. Some per cent off; ask for the best ones again without. */
     bool coarse;
 };
 

@@ -54,3 +54,8 @@ add_test(NAME train_bench COMMAND train_bench cifar10-cnn 3 2)
 add_executable(train_ranks_bench bench/train_ranks_bench.c)
 target_link_libraries(train_ranks_bench PRIVATE tutti_static)
 add_test(NAME train_ranks_bench COMMAND train_ranks_bench mlp 8 3 2)
+
+# What predicting steps of cut models takes: bars in bench/parallel_bench.c.
+add_executable(parallel_bench bench/parallel_bench.c)
+target_link_libraries(parallel_bench PRIVATE tutti_static)
+add_test(NAME parallel_bench COMMAND parallel_bench 3)

@@ -1,11 +1,13 @@
 /* What collectives of groups take, and messages to the next member; each found once and kept. */
 #include "sim/parallel/groups.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/status.h"
 #include "runtime/wide.h"
+#include "sim/nccl.h"
 #include "sim/parallel/store.h"
 #include "sim/predict.h"
 #include "sim/step.h"
@@ -237,9 +239,9 @@ static uint64_t padded(uint64_t count, uint32_t element_bytes)
                                                            : (count + grain - 1) / grain * grain;
 }
 
-static int predict(struct tutti_groups *g, const struct tutti_group_shape *shape,
-                   const struct tutti_coll_params *params, struct tutti_kept_price *ret,
-                   struct tutti_err *err)
+static int simulate(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                    const struct tutti_coll_params *params, struct tutti_kept_price *ret,
+                    struct tutti_err *err)
 {
     const uint32_t units = g->ask->use.accelerator->units;
     struct tutti_ask ask = {.size = sizeof(ask),
@@ -268,8 +270,82 @@ static int predict(struct tutti_groups *g, const struct tutti_group_shape *shape
     *ret = (struct tutti_kept_price){.ps = answer.time_ps, .wire_ps = answer.bound.bandwidth_ps};
     if (ret->wire_ps <= 0 || ret->wire_ps > ret->ps)
         ret->wire_ps = ret->ps;
-    ret->share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE, units);
+    if (answer.channel_count > 0 && units > 0)
+        ret->share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE, units);
     return 0;
+}
+
+/* ---- many hosts, roughly --------------------------------------------------------------------- */
+
+enum { ROUGH_HOSTS = 32 }; /* of more, questions that are `coarse` simulate so many */
+
+/* What NCCL thinks that it takes, in microseconds; 0: it does not say. */
+static int estimate(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                    const struct tutti_coll_params *params, double *ret, struct tutti_err *err)
+{
+    const uint64_t bytes =
+        tutti_collective_bytes(params->collective, params->count, params->dtype, shape->axis.size);
+    struct tutti_kept_part *part = NULL;
+    struct tutti_nccl_choice choice = {.time_us = 0};
+    int status = part_of(g, shape, &part, err);
+
+    *ret = 0;
+    if (status < 0 || part->topo == NULL || part->topo->hardware == NULL)
+        return status;
+    if (part->comm == NULL) {
+        const struct tutti_nccl_comm_params comm = {.hardware = part->topo->hardware,
+                                                    .host_count = part->topo->host_count,
+                                                    .version = g->ask->as_nccl};
+
+        status = tutti_nccl_comm_new(&comm, &part->comm, err);
+        if (status < 0)
+            return status == -TUTTI_ENOMEM ? status : 0;
+    }
+    if (tutti_nccl_choose(part->comm, params->collective, params->dtype, params->op, bytes, &choice,
+                          NULL) == 0)
+        *ret = choice.time_us;
+    return 0;
+}
+
+/* As so many hosts take, and as much more as NCCL thinks; all-to-alls as they have peers. */
+static int scale(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                 const struct tutti_coll_params *params, struct tutti_kept_price *ret,
+                 struct tutti_err *err)
+{
+    struct tutti_group_shape few = *shape;
+    double few_us = few.on_host * (double)ROUGH_HOSTS - 1;
+    double all_us = shape->axis.size - 1.0;
+    double factor;
+    int status = 0;
+
+    few.host_count = ROUGH_HOSTS;
+    few.axis.size = few.on_host * ROUGH_HOSTS;
+    if (params->collective != TUTTI_ALLTOALL)
+        status = estimate(g, &few, params, &few_us, err);
+    if (status == 0 && params->collective != TUTTI_ALLTOALL)
+        status = estimate(g, shape, params, &all_us, err);
+    if (status < 0)
+        return status;
+    if (few_us <= 0 || all_us <= 0)
+        return simulate(g, shape, params, ret, err);
+    status = simulate(g, &few, params, ret, err);
+    factor = all_us / few_us;
+    if (factor * (double)ret->ps > (double)(INT64_MAX / 4))
+        factor = 1;
+    ret->ps = (tutti_ps)llround((double)ret->ps * factor);
+    ret->wire_ps = (tutti_ps)llround((double)ret->wire_ps * factor);
+    return status;
+}
+
+static int predict(struct tutti_groups *g, const struct tutti_group_shape *shape,
+                   const struct tutti_coll_params *params, struct tutti_kept_price *ret,
+                   struct tutti_err *err)
+{
+    const bool many = shape->on_host > 0 && shape->host_count > ROUGH_HOSTS;
+    const bool named = params->collective == TUTTI_ALLREDUCE && g->ask->algorithm != NULL;
+
+    return g->ask->coarse && many && !named ? scale(g, shape, params, ret, err)
+                                            : simulate(g, shape, params, ret, err);
 }
 
 static int price_of(struct tutti_groups *g, const struct tutti_group_shape *shape,
@@ -284,7 +360,8 @@ static int price_of(struct tutti_groups *g, const struct tutti_group_shape *shap
                             uneven ? shape->axis.size : 0,
                             (uint64_t)params->collective,
                             (uint64_t)params->dtype,
-                            params->count};
+                            params->count,
+                            g->ask->coarse && shape->host_count > ROUGH_HOSTS};
     struct tutti_kept_price *kept =
         tutti_price_store_price(g->store, key, sizeof(key) / sizeof(key[0]));
     struct tutti_kept_price price = {.ps = 0};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/nccl.h"
 #include "sim/net/net.h"
 #include "sim/predict.h"
 #include "sim/step/tuples.h"
@@ -43,6 +44,7 @@ void tutti_price_store_free(struct tutti_price_store *store)
     parts = store->parts.kept;
     for (uint32_t i = 0; i < store->parts.capacity; i++) {
         tutti_predict_memory_free(parts[i].memory);
+        tutti_nccl_comm_free(parts[i].comm);
         tutti_topo_free(parts[i].topo);
     }
     tutti_tuples_done(&store->names);

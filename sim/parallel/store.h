@@ -10,6 +10,7 @@
 
 #include "runtime/units.h"
 
+struct tutti_nccl_comm;
 struct tutti_predict_memory;
 struct tutti_price_store;
 struct tutti_topo;
@@ -32,6 +33,7 @@ struct tutti_kept_part {
     bool is_known;
     struct tutti_topo *topo; /* NULL: none can be made */
     struct tutti_predict_memory *memory;
+    struct tutti_nccl_comm *comm; /* NULL: not asked for yet, or none */
 };
 
 struct tutti_price_store *tutti_price_store_new(void);
