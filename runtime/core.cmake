@@ -8,7 +8,7 @@ list(APPEND RUNTIME_SOURCES ${CMAKE_SOURCE_DIR}/runtime/exec/device/reduce_isa.w
 list(REMOVE_DUPLICATES RUNTIME_SOURCES)
 list(FILTER TOPO_SOURCES EXCLUDE REGEX "/topo/local/")
 # Who plans trainings of weeks does not do so on a device with a MiB to spare.
-list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit|long_run|plan)/")
+list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit|long_run|plan|jobs)/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 
 set(TUTTI_CORE_OPTIMIZE -Os CACHE STRING "How the profile core is optimised")

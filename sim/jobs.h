@@ -4,8 +4,8 @@
  * Each job repeats its step. What it computes takes as long as ever. A collective takes what it
  * takes alone on its ranks, simulated message by message, and while it is under way it asks of each
  * link on the routes of its messages the part of the link's rate that it has on the average. Where
- * links are asked for more than they have, collectives go on more slowly as a fluid, max-min fair by
- * the pairs of ranks that send over the link. A play of all messages of all jobs
+ * links are asked for more than they have, collectives go on more slowly as a fluid, max-min fair
+ * by the pairs of ranks that send over the link. A play of all messages of all jobs
  * (tutti_jobs_merge(), sim.h) knows more: bursts within a collective, and that slow messages make
  * others wait. Not modelled: SENDs between stages of a pipeline (-TUTTI_ELACK), what jobs take from
  * each other on hosts (processors, storage), congestion control. */
@@ -38,9 +38,14 @@ struct tutti_jobs_opts {
     size_t size; /* sizeof(struct tutti_jobs_opts): runtime/api.h */
     const struct tutti_topo *topo;
     const struct tutti_job_on_ranks *jobs;
-    uint32_t job_count;   /* 1 to TUTTI_JOBS_MAX */
-    uint32_t steps;       /* of the job that has made the fewest at the end; 0: 20 */
-    bool ends;            /* each job makes so many and ends; else all go on until then */
+    uint32_t job_count; /* 1 to TUTTI_JOBS_MAX */
+    uint32_t steps;     /* of the job that has made the fewest at the end; 0: 20 */
+    bool ends;          /* each job makes so many and ends; else all go on until then */
+    /* Collectives between hosts that each have k ranks of a job are played as k copies with a k-th
+     * of the data each, in which the ranks of a host change places in turn, and go backwards on
+     * every other host: so all network cards are used, and rings stay on their rails, as libraries
+     * have it. Else as they stand. */
+    bool rails;
     uint32_t seconds_max; /* as in struct tutti_sim_opts, of each collective */
 };
 

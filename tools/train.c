@@ -12,6 +12,7 @@
 #include "tools/train/found.h"
 #include "tools/train/going_on.h"
 #include "tools/train/goodput.h"
+#include "tools/train/jobs.h"
 #include "tools/train/parallel.h"
 #include "tools/train/print.h"
 #include "tools/train/ps.h"
@@ -45,6 +46,10 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
         tutti_goodput_refuse(args, "is of a training that is simulated (SPEC, without -B)", err) <
             0)
         return -TUTTI_EINVAL;
+    if (tutti_args_given(args, "job") &&
+        (tutti_args_given(args, "cluster") || tutti_args_given(args, "backend")))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--job' is of a simulated step, not of -B (leave it out)");
     if (tutti_args_given(args, "cluster"))
         return tutti_train_cluster(args, sink, err);
     if (tutti_args_given(args, "backend"))
@@ -56,6 +61,8 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
                           "really trained here)");
     if (tutti_train_emulation_refuse(args, err) < 0)
         return -TUTTI_EINVAL;
+    if (tutti_args_given(args, "job"))
+        return tutti_train_jobs(args, sink, err);
     if (tutti_train_is_parallel(args))
         return tutti_train_parallel(args, sink, err);
     status = tutti_train_question_read(args, &question, err);
@@ -226,6 +233,7 @@ static const struct tutti_option options[] = {
     TUTTI_TRAIN_OPTIONS_REAL,
     TUTTI_TRAIN_OPTIONS_GOING_ON,
     TUTTI_OPTIONS_GOODPUT,
+    TUTTI_TRAIN_OPTION_JOB,
     TUTTI_TRAIN_OPTIONS_EMULATE,
     TUTTI_TRAIN_OPTION_CLUSTER,
     TUTTI_OPTIONS_MODEL,

@@ -7,7 +7,6 @@
 #include "sim/jobs.h"
 
 struct tutti_err;
-struct tutti_axis;
 
 /* What a call asks of a link while it goes on at its full rate. */
 struct tutti_job_use {
@@ -28,6 +27,16 @@ struct tutti_job_call {
 int tutti_job_call_of(const struct tutti_jobs_opts *opts, const struct tutti_job_on_ranks *job,
                       uint32_t callee, uint32_t axis, struct tutti_job_call *ret,
                       struct tutti_err *err);
+
+/* Ranks that there are, and none twice. */
+int tutti_jobs_check(uint32_t rank_count, const struct tutti_job_on_ranks *jobs, uint32_t job_count,
+                     struct tutti_err *err);
+
+/* A schedule without calls on ranks of a machine, in copies as `rails` of struct tutti_jobs_opts
+ * says. */
+int tutti_job_rails(const struct tutti_topo *topo, const struct tutti_schedule *call,
+                    const uint32_t *ranks, bool rails, struct tutti_schedule **ret,
+                    struct tutti_err *err);
 
 /* Memory for the rates of calls: of each link. */
 struct tutti_job_links {

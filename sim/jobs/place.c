@@ -4,7 +4,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
-#include "sim/jobs.h"
+#include "sim/jobs/fluid.h"
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
@@ -63,22 +63,25 @@ struct copy {
     const uint32_t *ranks;
     uint32_t rank;     /* of the job */
     uint32_t join;     /* lane */
+    uint32_t base;     /* lane of its first */
+    uint32_t parts;    /* of the data, of which it moves one */
     uint32_t *lengths; /* [join + 1]: steps so far */
 };
 
 static void add(struct copy *c, uint32_t lane, struct tutti_step step)
 {
-    (void)tutti_builder_add(c->builder, c->ranks[c->rank], lane, &step, NULL); /* finish tells */
+    /* finish() tells of errors */
+    (void)tutti_builder_add(c->builder, c->ranks[c->rank], c->base + lane, &step, NULL);
     c->lengths[lane]++;
 }
 
-static struct tutti_step after(uint32_t lane, uint32_t index)
+static struct tutti_step after(const struct copy *c, uint32_t lane, uint32_t index)
 {
     return (struct tutti_step){.kind = TUTTI_COPY,
                                .flags = TUTTI_STEP_DEP,
                                .dst_buf = TUTTI_BUF_OUT,
                                .src_buf = TUTTI_BUF_IN,
-                               .dep_lane = (uint16_t)lane,
+                               .dep_lane = (uint16_t)(c->base + lane),
                                .dep_step = index};
 }
 
@@ -88,8 +91,10 @@ static struct tutti_step placed(const struct copy *c, const struct tutti_step *s
 {
     struct tutti_step ret = *step;
 
-    if (step->kind == TUTTI_SEND || step->kind == TUTTI_RECV)
+    if (step->kind == TUTTI_SEND || step->kind == TUTTI_RECV) {
         ret.peer = c->ranks[step->peer];
+        ret.bytes = step->bytes / c->parts;
+    }
     if (step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY)
         ret = (struct tutti_step){.kind = TUTTI_COPY,
                                   .dst_buf = TUTTI_BUF_OUT,
@@ -97,8 +102,10 @@ static struct tutti_step placed(const struct copy *c, const struct tutti_step *s
                                   .flags = step->flags & TUTTI_STEP_DEP,
                                   .dep_lane = step->dep_lane};
     ret.flags &= TUTTI_STEP_DEP;
-    if (ret.flags != 0)
+    if (ret.flags != 0) {
         ret.dep_step = begins[step->dep_lane] + step->dep_step;
+        ret.dep_lane = (uint16_t)(c->base + step->dep_lane);
+    }
     if (ret.kind == TUTTI_COMPUTE)
         ret.peer = 0;
     return ret;
@@ -114,7 +121,7 @@ static void add_step(struct copy *c, bool first, tutti_ps start_ps, uint32_t *be
         add(c, c->join, (struct tutti_step){.kind = TUTTI_COMPUTE, .duration_ps = start_ps});
     for (uint32_t lane = 0; lane < c->join; lane++) {
         if (waits)
-            add(c, lane, after(c->join, c->lengths[c->join] - 1));
+            add(c, lane, after(c, c->join, c->lengths[c->join] - 1));
         begins[lane] = c->lengths[lane];
         /* Indices of all lanes are known before any dependency is: each begins with one step. */
     }
@@ -125,7 +132,7 @@ static void add_step(struct copy *c, bool first, tutti_ps start_ps, uint32_t *be
     }
     for (uint32_t lane = 0; lane < c->join; lane++)
         if (c->lengths[lane] > 0)
-            add(c, c->join, after(lane, c->lengths[lane] - 1));
+            add(c, c->join, after(c, lane, c->lengths[lane] - 1));
 }
 
 static int add_job(struct tutti_builder *builder, const struct tutti_job_on_ranks *job,
@@ -137,6 +144,7 @@ static int add_job(struct tutti_builder *builder, const struct tutti_job_on_rank
                      .flat = flat,
                      .ranks = job->ranks,
                      .join = flat->lane_count,
+                     .parts = 1,
                      .lengths = lengths};
 
     if (lengths == NULL)
@@ -164,8 +172,8 @@ static void widen(struct tutti_schedule_desc *desc, const struct tutti_schedule 
     desc->slot_count = flat->slot_count > desc->slot_count ? flat->slot_count : desc->slot_count;
 }
 
-static int check(uint32_t rank_count, const struct tutti_job_on_ranks *jobs, uint32_t job_count,
-                 struct tutti_err *err)
+int tutti_jobs_check(uint32_t rank_count, const struct tutti_job_on_ranks *jobs, uint32_t job_count,
+                     struct tutti_err *err)
 {
     bool *taken = calloc(rank_count, sizeof(*taken));
     int status = taken == NULL ? tutti_nomem(err) : 0;
@@ -198,7 +206,7 @@ int tutti_jobs_merge(uint32_t rank_count, const struct tutti_job_on_ranks *jobs,
     if (job_count == 0 || job_count > TUTTI_JOBS_MAX || steps == 0)
         return tutti_fail(err, TUTTI_EINVAL, "'%u' jobs of '%u' steps (1 to %d, 1 or more)",
                           job_count, steps, TUTTI_JOBS_MAX);
-    status = check(rank_count, jobs, job_count, err);
+    status = tutti_jobs_check(rank_count, jobs, job_count, err);
     for (uint32_t j = 0; j < job_count && status == 0; j++) {
         status = tutti_schedule_flatten(jobs[j].step, &flat[j], err);
         if (status == 0)
@@ -215,4 +223,64 @@ int tutti_jobs_merge(uint32_t rank_count, const struct tutti_job_on_ranks *jobs,
     for (uint32_t j = 0; j < job_count; j++)
         tutti_schedule_free(flat[j]);
     return status;
+}
+
+/* ---- rails ----------------------------------------------------------------------------------- */
+
+/* Ranks of the job on each of its hosts, of several, as many on each and next to each other in its
+ * order; 1: it is not so. */
+static uint32_t ranks_of_host(const struct tutti_topo *topo, const uint32_t *ranks, uint32_t count)
+{
+    uint32_t each = 0;
+
+    while (each < count && host_of(topo, ranks[each]) == host_of(topo, ranks[0]))
+        each++;
+    if (each == count || count % each != 0 || host_of(topo, ranks[0]) == UINT32_MAX)
+        return 1;
+    for (uint32_t i = each; i < count; i++)
+        if ((host_of(topo, ranks[i]) == host_of(topo, ranks[i - 1])) != (i % each != 0))
+            return 1;
+    return each;
+}
+
+int tutti_job_rails(const struct tutti_topo *topo, const struct tutti_schedule *call,
+                    const uint32_t *ranks, bool rails, struct tutti_schedule **ret,
+                    struct tutti_err *err)
+{
+    const uint32_t count = call->rank_count;
+    const uint32_t of_host = rails ? ranks_of_host(topo, ranks, count) : 1;
+    const uint32_t parts = of_host * call->lane_count < TUTTI_LANES_MAX ? of_host : 1;
+    struct tutti_schedule_desc desc = {.name = call->name,
+                                       .contract = {.collective = TUTTI_CUSTOM},
+                                       .rank_count = topo->rank_count};
+    uint32_t *turned = calloc((size_t)count + 2 * ((size_t)call->lane_count + 1), sizeof(*turned));
+    struct tutti_builder *builder = NULL;
+    int status = turned == NULL ? tutti_nomem(err) : 0;
+
+    widen(&desc, call);
+    desc.lane_count = parts * (call->lane_count + 1);
+    if (status == 0)
+        status = tutti_builder_new(&desc, &builder, err);
+    for (uint32_t part = 0; part < parts && status == 0; part++) {
+        struct copy c = {.builder = builder,
+                         .flat = call,
+                         .ranks = turned,
+                         .join = call->lane_count,
+                         .base = part * (call->lane_count + 1),
+                         .parts = parts,
+                         .lengths = turned + count};
+
+        for (uint32_t i = 0; i < count; i++) {
+            const uint32_t host = i / parts;
+            const uint32_t seat = host % 2 == 0 ? i % parts : parts - 1 - i % parts;
+
+            turned[i] = ranks[host * parts + (seat + part) % parts];
+        }
+        for (c.rank = 0; c.rank < count; c.rank++) {
+            memset(c.lengths, 0, ((size_t)c.join + 1) * sizeof(*c.lengths));
+            add_step(&c, true, 0, c.lengths + c.join + 1);
+        }
+    }
+    free(turned);
+    return status < 0 ? status : tutti_builder_finish(builder, ret, err);
 }

@@ -399,6 +399,9 @@ int tutti_jobs_play(const struct tutti_jobs_opts *opts, struct tutti_job_shared 
     if (taken.job_count == 0 || taken.job_count > TUTTI_JOBS_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "'%u' jobs (1 to %d)", taken.job_count,
                           TUTTI_JOBS_MAX);
+    status = tutti_jobs_check(taken.topo->rank_count, taken.jobs, taken.job_count, err);
+    if (status < 0)
+        return status;
     f.job_count = taken.job_count;
     f.jobs = calloc(f.job_count, sizeof(*f.jobs));
     f.links.free = calloc(taken.topo->link_count, sizeof(*f.links.free));

@@ -148,12 +148,8 @@ int tutti_job_call_of(const struct tutti_jobs_opts *opts, const struct tutti_job
                                         &spread, err);
 
     *ret = (struct tutti_job_call){.uses = NULL};
-    if (status == 0) {
-        const struct tutti_job_on_ranks only = {
-            .name = job->name, .step = spread, .ranks = job->ranks};
-
-        status = tutti_jobs_merge(opts->topo->rank_count, &only, 1, 1, &alone, err);
-    }
+    if (status == 0)
+        status = tutti_job_rails(opts->topo, spread, job->ranks, opts->rails, &alone, err);
     if (status == 0)
         status = play(opts, alone, &ret->alone_ps, err);
     if (status == 0 && ret->alone_ps > 0)

@@ -201,6 +201,27 @@ TEST(placement_decides_what_is_shared)
     tutti_topo_free(topo);
 }
 
+/* A ring through two hosts with four cards each, or four that stay on their rails. */
+TEST(copies_of_a_ring_use_all_network_cards)
+{
+    static const uint32_t ranks[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct tutti_topo *topo = machine("rail:nodes=2,gpus=4");
+    struct tutti_schedule *s = step(8, US, 256 << 20, false);
+    const struct tutti_job_on_ranks job = {.name = "a", .step = s, .ranks = ranks};
+    struct tutti_jobs_opts opts = {
+        .size = sizeof(opts), .topo = topo, .jobs = &job, .job_count = 1};
+    struct tutti_job_shared one, four;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_jobs_play(&opts, &one, &err), err);
+    opts.rails = true;
+    CHECK_OK(tutti_jobs_play(&opts, &four, &err), err);
+    CHECK(four.calls_ps < one.calls_ps * 26 / 100);
+    CHECK(four.calls_ps > one.calls_ps * 24 / 100);
+    tutti_schedule_free(s);
+    tutti_topo_free(topo);
+}
+
 /* ---- against all messages -------------------------------------------------------------------- */
 
 static struct tutti_random source;
