@@ -11,6 +11,9 @@
 
 enum { CELLS = 84, LABEL_BYTES = 16 };
 
+/* Of a column, below which a task is not in it. */
+static const double LEAST = 0.02;
+
 static const char letters[TUTTI_TASK_COUNT] = {
     [TUTTI_TASK_INPUT] = 'I',   [TUTTI_TASK_FORWARD] = 'F',   [TUTTI_TASK_BACKWARD] = 'B',
     [TUTTI_TASK_WEIGHTS] = 'W', [TUTTI_TASK_GRADIENTS] = 'G', [TUTTI_TASK_OPTIMIZER] = 'O',
@@ -64,33 +67,41 @@ static void print_row(const struct tutti_train_parallel_watch *w, uint32_t devic
 
 /* ---- the whole step -------------------------------------------------------------------------- */
 
-/* Which task fills most of each column; in small letters where all fill less than half of it. */
+/* Tasks that are shorter than a column stand in it in turn: of those that have a part in it the one
+ * that has had the least of the row for its time. Behind the kinds of tasks comes being idle. */
 static void fill_bar(const struct tutti_train_parallel_watch *w, uint32_t device, double cell_ps,
                      char row[CELLS + 1])
 {
-    double filled[CELLS][TUTTI_TASK_COUNT] = {{0}};
+    enum { IDLE = TUTTI_TASK_COUNT, KINDS };
+    double filled[CELLS][KINDS] = {{0}};
+    double owed[KINDS] = {0};
     size_t i;
     const size_t end_index = find_device(w, device, &i);
 
+    for (int c = 0; c < CELLS; c++)
+        filled[c][IDLE] = 1;
     for (; i < end_index; i++) {
         const struct tutti_parallel_note *task = &w->tasks[i];
         const double begin = (double)task->begin_ps / cell_ps;
         const double end = (double)task->end_ps / cell_ps;
 
-        for (int c = (int)begin; c < CELLS && c < end; c++)
-            filled[c][task->task] += fmin(end, c + 1) - fmax(begin, c);
+        for (int c = (int)begin; c < CELLS && c < end; c++) {
+            const double part = fmin(end, c + 1) - fmax(begin, c);
+
+            filled[c][task->task] += part;
+            filled[c][IDLE] -= part;
+        }
     }
     for (int c = 0; c < CELLS; c++) {
-        double busy = 0;
-        int most = 0;
+        int most = -1;
 
-        for (int t = 0; t < TUTTI_TASK_COUNT; t++) {
-            busy += filled[c][t];
-            most = filled[c][t] > filled[c][most] ? t : most;
+        for (int k = 0; k < KINDS; k++) {
+            owed[k] += filled[c][k];
+            if (filled[c][k] > LEAST && (most < 0 || owed[k] > owed[most]))
+                most = k;
         }
-        row[c] = (char)(busy <= 0.05 ? '.'
-                        : busy < 0.5 ? letters[most] + ('a' - 'A')
-                                     : letters[most]);
+        owed[most] -= 1;
+        row[c] = most == IDLE ? '.' : letters[most];
     }
     row[CELLS] = '\0';
 }
@@ -104,7 +115,7 @@ static void print_whole(const struct tutti_train_parallel_watch *w, FILE *out)
             tutti_number_text(ms(end_ps), number), tutti_number_text(ms(end_ps) / CELLS, cell));
     fprintf(out,
             "# Forward, Backward, gradients of Weights, Gradients reduced, Optimizer, All-gather "
-            "of weights, Input; small: less than half of a column; dots: idle\n");
+            "of weights, Input; dots: idle; what is shorter than a column: by its share\n");
     for (uint32_t device = 0; device < w->cut.pipeline; device++) {
         char row[CELLS + 1];
 
