@@ -42,16 +42,16 @@ static void compute(struct tutti_replica *r, const struct tutti_parallel_entry *
     const bool backward = task->pass == TUTTI_PASS_BACKWARD;
     const struct tutti_net_task work = {
         .pass = task->pass,
-        .chunk = place->chunk,
+        .chunk = place->ends.chunk,
         .micro_batch = task->micro_batch,
-        .inputs = task->stage > 0 ? at(call->scratch, place->input + shift) : NULL,
-        .slopes = is_last ? NULL : at(call->scratch, place->output_gradient + shift),
+        .inputs = task->stage > 0 ? at(call->scratch, place->ends.input + shift) : NULL,
+        .slopes = is_last ? NULL : at(call->scratch, place->ends.output_gradient + shift),
         .piece = {.piece = task->piece,
                   .added =
                       task->piece > 0 ? at(call->scratch, x[task->piece - 1].out + shift) : NULL,
                   .adds = at(call->scratch, x[task->piece].in + shift),
                   .end = at(call->scratch,
-                            (backward ? place->input_gradient : place->output) + shift)},
+                            (backward ? place->ends.input_gradient : place->ends.output) + shift)},
         .weights = at(call->state, place->weights),
         .gradients = at(call->state, place->gradients)};
 

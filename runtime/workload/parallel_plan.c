@@ -197,17 +197,17 @@ static bool place_stage(struct tutti_parallel_plan *p, struct tutti_arena *arena
     uint64_t elements = 0;
     struct used *used;
 
-    tutti_pipeline_place(p->params.pipeline, index, &s->device, &s->chunk);
-    used = &devices[s->device];
-    if (before != NULL && before->device == s->device) {
-        s->input = before->output;
-        s->input_gradient = before->output_gradient;
+    tutti_pipeline_place(p->params.pipeline, index, &s->ends.device, &s->ends.chunk);
+    used = &devices[s->ends.device];
+    if (before != NULL && before->ends.device == s->ends.device) {
+        s->ends.input = before->ends.output;
+        s->ends.input_gradient = before->ends.output_gradient;
     } else if (before != NULL) {
-        s->input = take(&used->record, boundary(p, index - 1));
-        s->input_gradient = take(&used->record, boundary(p, index - 1));
+        s->ends.input = take(&used->record, boundary(p, index - 1));
+        s->ends.input_gradient = take(&used->record, boundary(p, index - 1));
     }
-    s->output = take(&used->record, boundary(p, index));
-    s->output_gradient = take(&used->record, boundary(p, index));
+    s->ends.output = take(&used->record, boundary(p, index));
+    s->ends.output_gradient = take(&used->record, boundary(p, index));
     for (uint32_t i = 0; i < stage->reduction_count; i++)
         elements = tutti_plus(elements, stage->reductions[i].elements);
     s->weight_bytes = tutti_times(elements, tutti_dtype_bytes(p->params.weights));
@@ -331,13 +331,13 @@ static void add_ends(struct entry *e, const struct tutti_parallel_plan *p, uint3
 
     if (pass != TUTTI_PASS_WEIGHTS)
         add_read(e, TUTTI_BUF_STATE, s->weights, s->weight_bytes);
-    add_read(e, TUTTI_BUF_SCRATCH, s->input, before);
+    add_read(e, TUTTI_BUF_SCRATCH, s->ends.input, before);
     if (pass != TUTTI_PASS_FORWARD)
-        add_read(e, TUTTI_BUF_SCRATCH, s->output_gradient, boundary(p, stage));
+        add_read(e, TUTTI_BUF_SCRATCH, s->ends.output_gradient, boundary(p, stage));
     if (is_last && pass == TUTTI_PASS_FORWARD)
-        add_write(e, TUTTI_BUF_SCRATCH, s->output, boundary(p, stage));
+        add_write(e, TUTTI_BUF_SCRATCH, s->ends.output, boundary(p, stage));
     if (is_last && pass == TUTTI_PASS_BACKWARD)
-        add_write(e, TUTTI_BUF_SCRATCH, s->input_gradient, before);
+        add_write(e, TUTTI_BUF_SCRATCH, s->ends.input_gradient, before);
 }
 
 static bool list_pass(struct tutti_parallel_plan *p, struct tutti_arena *arena, uint32_t stage,

@@ -4,6 +4,7 @@
 #define TUTTI_RUNTIME_WORKLOAD_PARALLEL_PLAN_H
 
 #include "runtime/parallel_step.h"
+#include "runtime/workload/pipeline_ways.h"
 
 struct tutti_arena;
 
@@ -17,14 +18,7 @@ struct tutti_parallel_exchange {
 
 /* A stage on its device. */
 struct tutti_parallel_place {
-    uint32_t device; /* of its pipeline */
-    uint32_t chunk;
-    /* In scratch, of micro-batch 0: on the way there and back. Of chunks that follow each other on
-     * one device the same. */
-    uint64_t input;
-    uint64_t output;
-    uint64_t input_gradient;
-    uint64_t output_gradient;
+    struct tutti_stage_ends ends;
     uint64_t weights; /* in state */
     uint64_t weight_bytes;
     uint64_t gradients; /* in state */

@@ -11,11 +11,7 @@
 #include "runtime/wide.h"
 #include "runtime/workload/parallel_plan.h"
 
-/* Messages of a direction go on the lane of their sender's colour: neighbours have different ones,
- * so that what a device receives waits for nothing that it sends. */
-enum { LANE_WORK, LANE_FORWARD, LANE_BACKWARD = 4, LANE_REDUCE = 7 };
-
-enum { LANES = TUTTI_PARALLEL_LANES };
+enum { LANE_WORK, LANE_REDUCE = TUTTI_LANES_OF_STAGES, LANES = TUTTI_PARALLEL_LANES };
 
 /* A collective that several steps call. */
 struct callee {
@@ -200,55 +196,20 @@ static bool append_call(struct maker *m, uint32_t lane, uint8_t axis,
     return callee != NULL;
 }
 
-/* What a pass gets from the stage before it, in its direction, and passes on to the one behind. */
-struct way {
-    uint32_t direction; /* first of its lanes */
-    bool receives;
-    bool sends;
-    uint32_t from; /* device */
-    uint32_t to;
-    uint64_t in; /* scratch, of micro-batch 0 */
-    uint64_t in_bytes;
-    uint64_t out;
-    uint64_t out_bytes;
-};
-
-static struct way way_of(const struct maker *m, uint32_t stage, enum tutti_pass pass)
+static struct tutti_pipeline_way way_of(const struct maker *m, uint32_t stage, enum tutti_pass pass)
 {
     const struct tutti_parallel_place *s = &m->plan->places[stage];
     const struct tutti_parallel_stage *given = &m->plan->params.stages[stage];
-    const bool has_before = stage > 0 && s[-1].device != s->device;
-    const bool has_behind = stage + 1 < m->plan->stage_count && s[1].device != s->device;
-    const struct way there = {.direction = LANE_FORWARD,
-                              .receives = has_before,
-                              .sends = has_behind,
-                              .from = has_before ? s[-1].device : 0,
-                              .to = has_behind ? s[1].device : 0,
-                              .in = s->input,
-                              .in_bytes = has_before ? given[-1].boundary_bytes : 0,
-                              .out = s->output,
-                              .out_bytes = has_behind ? given->boundary_bytes : 0};
+    const bool is_last = stage + 1 == m->plan->stage_count;
 
-    if (pass == TUTTI_PASS_WEIGHTS)
-        return (struct way){.direction = LANE_BACKWARD};
-    if (pass == TUTTI_PASS_FORWARD)
-        return there;
-    return (struct way){.direction = LANE_BACKWARD,
-                        .receives = there.sends,
-                        .sends = there.receives,
-                        .from = there.to,
-                        .to = there.from,
-                        .in = s->output_gradient,
-                        .in_bytes = there.out_bytes,
-                        .out = s->input_gradient,
-                        .out_bytes = there.in_bytes};
+    return tutti_pipeline_way_of(
+        stage > 0 ? &s[-1].ends : NULL, stage > 0 ? given[-1].boundary_bytes : 0, &s->ends,
+        is_last ? 0 : given->boundary_bytes, is_last ? NULL : &s[1].ends, pass);
 }
 
 static uint32_t lane_of(const struct maker *m, uint32_t sender, uint32_t direction)
 {
-    const bool odd_end = sender + 1 == m->pipeline->device_count && sender % 2 == 0;
-
-    return direction + (odd_end ? 2 : sender % 2);
+    return tutti_pipeline_lane(m->pipeline->device_count, sender, direction);
 }
 
 static uint32_t rank_of(const struct maker *m, uint32_t device)
@@ -286,7 +247,7 @@ static void write_task(struct maker *m, const struct tutti_pipeline_task *task)
     const uint32_t stage = tutti_pipeline_stage(m->pipeline, m->device, task->chunk);
     const struct tutti_parallel_piece *pieces = p->params.stages[stage].passes[task->pass].pieces;
     const struct tutti_parallel_exchange *x = p->places[stage].exchanges[task->pass];
-    const struct way way = way_of(m, stage, task->pass);
+    const struct tutti_pipeline_way way = way_of(m, stage, task->pass);
     const uint32_t count = tutti_parallel_pieces(p, stage, task->pass);
     const uint64_t shift = p->record_bytes * task->micro_batch;
     const bool ends = task->pass == tutti_parallel_sums_in(p) && --m->left[task->chunk] == 0;

@@ -10,19 +10,12 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
+#include "runtime/workload/pipeline_ways.h"
 
-/* Messages of a direction go on the lane of their sender's colour: neighbours have different ones,
- * so that what a device receives waits for nothing that it sends. */
-enum { LANE_WORK, LANE_FORWARD, LANE_BACKWARD = 4, LANES = 7, REGIONS_OF_ENTRY = 8, NAME = 32 };
+enum { LANE_WORK, LANES = TUTTI_LANES_OF_STAGES, REGIONS_OF_ENTRY = 8, NAME = 32 };
 
-/* What a stage has in the scratch of its device, of micro-batch 0. */
 struct stage {
-    uint32_t device;
-    uint32_t chunk;
-    uint64_t input;
-    uint64_t output;
-    uint64_t input_gradient;
-    uint64_t output_gradient;
+    struct tutti_stage_ends ends;
     uint64_t weights; /* in state; gradients behind them */
 };
 
@@ -64,18 +57,19 @@ static void place(struct maker *m, uint32_t index)
     const struct stage *before = index > 0 ? s - 1 : NULL;
     uint64_t *used;
 
-    tutti_pipeline_place(m->pipeline, index, &s->device, &s->chunk);
-    used = &m->record_bytes[s->device];
-    if (before != NULL && before->device == s->device) {
-        s->input = before->output;
-        s->input_gradient = before->output_gradient;
+    tutti_pipeline_place(m->pipeline, index, &s->ends.device, &s->ends.chunk);
+    used = &m->record_bytes[s->ends.device];
+    if (before != NULL && before->ends.device == s->ends.device) {
+        s->ends.input = before->ends.output;
+        s->ends.input_gradient = before->ends.output_gradient;
     } else if (before != NULL) {
-        s->input = take(used, boundary(m, index - 1));
-        s->input_gradient = take(used, boundary(m, index - 1));
+        s->ends.input = take(used, boundary(m, index - 1));
+        s->ends.input_gradient = take(used, boundary(m, index - 1));
     }
-    s->output = take(used, boundary(m, index));
-    s->output_gradient = take(used, boundary(m, index));
-    s->weights = take(&m->state_bytes[s->device], tutti_times(2, m->params->weight_bytes[index]));
+    s->ends.output = take(used, boundary(m, index));
+    s->ends.output_gradient = take(used, boundary(m, index));
+    s->weights =
+        take(&m->state_bytes[s->ends.device], tutti_times(2, m->params->weight_bytes[index]));
 }
 
 /* ---- the work table -------------------------------------------------------------------------- */
@@ -126,13 +120,13 @@ static bool open_entry(struct maker *m, uint32_t number, const char *of, uint32_
 static void add_input(struct entry *e, const struct maker *m, uint32_t stage)
 {
     if (stage > 0)
-        add_read(e, TUTTI_BUF_SCRATCH, m->stages[stage].input, boundary(m, stage - 1));
+        add_read(e, TUTTI_BUF_SCRATCH, m->stages[stage].ends.input, boundary(m, stage - 1));
 }
 
 static void add_output_gradient(struct entry *e, const struct maker *m, uint32_t stage)
 {
     if (stage + 1 < m->stage_count)
-        add_read(e, TUTTI_BUF_SCRATCH, m->stages[stage].output_gradient, boundary(m, stage));
+        add_read(e, TUTTI_BUF_SCRATCH, m->stages[stage].ends.output_gradient, boundary(m, stage));
 }
 
 static void add_sums(struct entry *e, const struct maker *m, uint32_t stage)
@@ -156,7 +150,7 @@ static bool list_stage(struct maker *m, uint32_t stage)
     add_read(&e, TUTTI_BUF_STATE, s->weights, bytes);
     add_input(&e, m, stage);
     if (stage + 1 < m->stage_count)
-        add_write(&e, TUTTI_BUF_SCRATCH, s->output, boundary(m, stage));
+        add_write(&e, TUTTI_BUF_SCRATCH, s->ends.output, boundary(m, stage));
     if (!open_entry(m, 3 * stage + 1, "stage", stage, "backward",
                     t->backward_ps + (splits ? 0 : t->weights_ps), &e))
         return false;
@@ -164,7 +158,7 @@ static bool list_stage(struct maker *m, uint32_t stage)
     add_input(&e, m, stage);
     add_output_gradient(&e, m, stage);
     if (stage > 0)
-        add_write(&e, TUTTI_BUF_SCRATCH, s->input_gradient, boundary(m, stage - 1));
+        add_write(&e, TUTTI_BUF_SCRATCH, s->ends.input_gradient, boundary(m, stage - 1));
     if (!splits)
         add_sums(&e, m, stage);
     if (!open_entry(m, 3 * stage + 2, "stage", stage, "weights", t->weights_ps, &e))
@@ -198,9 +192,7 @@ static bool list_optimizer(struct maker *m, uint32_t device)
 
 static uint32_t lane_of(const struct maker *m, uint32_t sender, uint32_t direction)
 {
-    const bool odd_end = sender + 1 == m->pipeline->device_count && sender % 2 == 0;
-
-    return direction + (odd_end ? 2 : sender % 2);
+    return tutti_pipeline_lane(m->pipeline->device_count, sender, direction);
 }
 
 /* Appends a step that waits for step `after` of lane `of`; UINT32_MAX: for none. */
@@ -216,54 +208,19 @@ static uint32_t append(struct maker *m, uint32_t rank, uint32_t lane, struct tut
     return m->step_count[lane]++;
 }
 
-/* What a pass gets from the stage before it, in its direction, and passes on to the one behind:
- * across devices. */
-struct way {
-    uint32_t direction; /* first of its lanes */
-    bool receives;
-    bool sends;
-    uint32_t from; /* device */
-    uint32_t to;
-    uint64_t in; /* scratch, of micro-batch 0 */
-    uint64_t in_bytes;
-    uint64_t out;
-    uint64_t out_bytes;
-};
-
-static struct way way_of(const struct maker *m, uint32_t stage, enum tutti_pass pass)
+static struct tutti_pipeline_way way_of(const struct maker *m, uint32_t stage, enum tutti_pass pass)
 {
     const struct stage *s = &m->stages[stage];
-    const bool has_before = stage > 0 && s[-1].device != s->device;
-    const bool has_behind = stage + 1 < m->stage_count && s[1].device != s->device;
-    const uint64_t before_bytes = stage > 0 ? boundary(m, stage - 1) : 0;
 
-    if (pass == TUTTI_PASS_WEIGHTS)
-        return (struct way){.direction = LANE_BACKWARD};
-    if (pass == TUTTI_PASS_FORWARD)
-        return (struct way){LANE_FORWARD,
-                            has_before,
-                            has_behind,
-                            has_before ? s[-1].device : 0,
-                            has_behind ? s[1].device : 0,
-                            s->input,
-                            before_bytes,
-                            s->output,
-                            boundary(m, stage)};
-    return (struct way){LANE_BACKWARD,
-                        has_behind,
-                        has_before,
-                        has_behind ? s[1].device : 0,
-                        has_before ? s[-1].device : 0,
-                        s->output_gradient,
-                        boundary(m, stage),
-                        s->input_gradient,
-                        before_bytes};
+    return tutti_pipeline_way_of(
+        stage > 0 ? &s[-1].ends : NULL, stage > 0 ? boundary(m, stage - 1) : 0, &s->ends,
+        boundary(m, stage), stage + 1 < m->stage_count ? &s[1].ends : NULL, pass);
 }
 
 static void write_task(struct maker *m, uint32_t device, const struct tutti_pipeline_task *task)
 {
     const uint32_t stage = tutti_pipeline_stage(m->pipeline, device, task->chunk);
-    const struct way way = way_of(m, stage, task->pass);
+    const struct tutti_pipeline_way way = way_of(m, stage, task->pass);
     const uint32_t entry = 3 * stage + (uint32_t)task->pass;
     const uint64_t shift = m->record_bytes[device] * task->micro_batch;
     struct tutti_step step = tutti_step_compute(&m->work[entry], entry);
