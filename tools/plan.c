@@ -62,6 +62,8 @@ static int answer(const struct tutti_args *args, struct tutti_plan_question *que
     }
     tutti_progress_show(NULL, NULL, NULL, NULL, sink);
     if (status == 0)
+        status = tutti_plan_goodput_ask(question, result, err);
+    if (status == 0)
         status = tutti_plan_print(args, question, result, sink, err);
     if (status == 0)
         status = judge(&result->answer.best[0], err);
@@ -194,6 +196,8 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
      .help = "what devices cost (if not given: a dated list)"},
+    TUTTI_OPTIONS_GOODPUT,
+    TUTTI_OPTIONS_GOODPUT_SAVING,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_CALIB,
@@ -220,6 +224,8 @@ const struct tutti_command tutti_cli_plan = {
         "else is better than in time, cost and devices together. Equally good plans stand in the "
         "order in which they are tried: fewer stages first, then less tensor, context and expert "
         "parallelism, fewer chunks, larger micro-batches, less recomputed, less sharded.\n\n"
+        "With --days, --mtbf or --failures the last lines say what failures leave of a training by "
+        "the first plan, how often to save, and what would help.\n\n"
         "Exit code 1: plans were printed, but none is in time or in budget.\n\n" TUTTI_MODEL_TEXT,
     .examples =
         "tutti plan dgx-h100:nodes=8 --model llama3-8b --global-batch 512\n"

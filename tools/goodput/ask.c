@@ -11,6 +11,8 @@ static const uint64_t HOST_SAVE_BYTES_PER_S = UINT64_C(976562500);
 
 static const double DAY_S = 86400;
 
+enum { NUMBER_BYTES = 4 };
+
 static tutti_ps picoseconds(double s)
 {
     return s * 1e12 < (double)(INT64_MAX / 4) ? (tutti_ps)(s * 1e12) : INT64_MAX / 4;
@@ -234,14 +236,19 @@ static void price(struct tutti_goodput_answer *a)
 static int check(const struct tutti_goodput_question *q, const struct tutti_goodput_job *job,
                  struct tutti_err *err)
 {
-    if (q->days <= 0 && job->steps == 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "failures of a training of no length ('--days N', or '--steps', "
-                          "'--epochs' or '--tokens')");
     if (q->least_devices > job->device_count)
         return tutti_fail(err, TUTTI_EINVAL, "option '--failures': 'least=%u' of %u devices",
                           q->least_devices, job->device_count);
     return 0;
+}
+
+uint64_t tutti_goodput_state_bytes(uint64_t parameters, enum tutti_optimizer optimizer)
+{
+    const uint64_t numbers = optimizer == TUTTI_OPTIMIZER_ADAM       ? 3
+                             : optimizer == TUTTI_OPTIMIZER_MOMENTUM ? 2
+                                                                     : 1;
+
+    return parameters * numbers * NUMBER_BYTES;
 }
 
 int tutti_goodput_ask(const struct tutti_goodput_question *q, const struct tutti_goodput_job *job,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "sim/footprint.h"
 #include "sim/long_run.h"
 #include "sim/prices.h"
 #include "tools/cli/json.h"
@@ -59,6 +60,23 @@ struct tutti_err;
                 "a device writes at most. runs=N (100). TIME in s, min, h, d or y"                 \
     }
 
+#define TUTTI_OPTIONS_GOODPUT_SAVING                                                              \
+    {.name = "save-secs",                                                                         \
+     .type = TUTTI_OPTION_REAL,                                                                   \
+     .value = "S",                                                                                \
+     .min = 1,                                                                                    \
+     .max = 100000000,                                                                            \
+     .help = "seconds of training between checkpoints (if not given: those that are best)"},      \
+        {.name = "save-rate",                                                                     \
+         .type = TUTTI_OPTION_RATE,                                                               \
+         .value = "RATE",                                                                         \
+         .help = "of the storage that checkpoints are written to and read from (if not given: 1 " \
+                 "GB/s a host)"},                                                                 \
+    {                                                                                             \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "1", .min = 0,      \
+        .max = UINT64_MAX, .help = "of failures that are drawn"                                   \
+    }
+
 enum {
     TUTTI_GOODPUT_DEVICE,
     TUTTI_GOODPUT_HOST,
@@ -100,9 +118,10 @@ struct tutti_goodput_question {
     bool repair_said;
 };
 
-/* -TUTTI_EINVAL in one line. Nothing is asked without --days, --mtbf or --failures; --restart and
- * --spares alone are refused. */
-int tutti_goodput_read(const struct tutti_args *args, struct tutti_goodput_question *ret,
+/* -TUTTI_EINVAL in one line. Nothing is asked without --days, --mtbf or --failures. --restart and
+ * --spares alone are refused, and a training of no length: neither --days nor, as `ends` says,
+ * steps. */
+int tutti_goodput_read(const struct tutti_args *args, bool ends, struct tutti_goodput_question *ret,
                        struct tutti_err *err);
 /* Where there is nothing to ask it of: -TUTTI_EINVAL "option '--days' ...: `why`". */
 int tutti_goodput_refuse(const struct tutti_args *args, const char *why, struct tutti_err *err);
@@ -152,6 +171,9 @@ struct tutti_goodput_answer {
     struct tutti_cost cost;  /* of the devices and of the spares that stand by, that long */
     bool save_assumed;
 };
+
+/* Weights at full precision, and what the optimizer keeps of each. */
+uint64_t tutti_goodput_state_bytes(uint64_t parameters, enum tutti_optimizer optimizer);
 
 /* Nothing of the answer may be moved. */
 int tutti_goodput_ask(const struct tutti_goodput_question *question,

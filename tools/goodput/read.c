@@ -196,7 +196,7 @@ int tutti_goodput_refuse(const struct tutti_args *args, const char *why, struct 
     return 0;
 }
 
-int tutti_goodput_read(const struct tutti_args *args, struct tutti_goodput_question *ret,
+int tutti_goodput_read(const struct tutti_args *args, bool ends, struct tutti_goodput_question *ret,
                        struct tutti_err *err)
 {
     struct tutti_goodput_question q = {.runs = RUNS};
@@ -213,6 +213,10 @@ int tutti_goodput_read(const struct tutti_args *args, struct tutti_goodput_quest
     if (tutti_args_given(args, "days") && !(q.days > 0))
         return tutti_fail(err, TUTTI_EINVAL, "option '--days': '%s' (more than 0)",
                           tutti_args_text(args, "days"));
+    if (!ends && q.days <= 0)
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "failures of a training of no length ('--days N', or its steps or tokens)");
     q.restart_said = tutti_args_given(args, "restart");
     q.spares_said = tutti_args_given(args, "spares");
     q.spares = q.spares_said ? (uint32_t)tutti_args_number(args, "spares") : 0;

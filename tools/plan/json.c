@@ -131,5 +131,6 @@ void tutti_plan_print_json(const struct tutti_plan_question *q,
         print_found(q, &answer->front[i], NULL, &json);
     tutti_json_close(&json);
     print_turns(q, result, &json);
+    tutti_goodput_json(&q->goodput, &result->goodput, &json);
     tutti_json_close(&json);
 }

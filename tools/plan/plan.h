@@ -8,6 +8,7 @@
 
 #include "sim/plan.h"
 #include "tools/cli/calib.h"
+#include "tools/goodput/goodput.h"
 #include "tools/options.h"
 
 struct tutti_sink;
@@ -31,8 +32,9 @@ struct tutti_plan_question {
     struct tutti_framework framework;
     struct tutti_workload *model;
     struct tutti_prices *prices;
-    bool ends;  /* how much is trained was said */
-    bool turns; /* asks what would change the order */
+    bool ends;                             /* how much is trained was said */
+    struct tutti_goodput_question goodput; /* of the first plan */
+    bool turns;                            /* asks what would change the order */
 };
 
 int tutti_plan_question_read(const struct tutti_args *args, struct tutti_plan_question *ret,
@@ -43,7 +45,14 @@ struct tutti_plan_result {
     struct tutti_plan_answer answer;
     struct tutti_plan_turn turns[TUTTI_PLAN_TURN_COUNT];
     double cpu_s;
+    struct tutti_goodput_answer goodput;
 };
+
+/* With --days, --mtbf or --failures: what they leave of a training by the first plan. */
+int tutti_plan_goodput_read(const struct tutti_args *args, struct tutti_plan_question *question,
+                            struct tutti_err *err);
+int tutti_plan_goodput_ask(const struct tutti_plan_question *question,
+                           struct tutti_plan_result *result, struct tutti_err *err);
 
 int tutti_plan_print(const struct tutti_args *args, const struct tutti_plan_question *question,
                      const struct tutti_plan_result *result, struct tutti_sink *sink,

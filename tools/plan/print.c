@@ -258,6 +258,7 @@ static int print_page(const struct tutti_plan_question *q, const struct tutti_pl
                   page.out);
             tutti_table_print(front, &page);
         }
+        tutti_goodput_print(&q->goodput, &result->goodput, page.out);
     }
     tutti_table_free(best);
     tutti_table_free(front);

@@ -370,6 +370,8 @@ int tutti_plan_question_read(const struct tutti_args *args, struct tutti_plan_qu
     if (status == 0)
         status = read_limits(args, q, err);
     if (status == 0)
+        status = tutti_plan_goodput_read(args, q, err);
+    if (status == 0)
         fill_ask(args, q);
     return status;
 }

@@ -290,8 +290,6 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
     if (status == 0)
         status = read_strategy(args, q, err);
     if (status == 0)
-        status = tutti_train_goodput_read(args, q, err);
-    if (status == 0)
         status = tutti_train_step_read(args, q, err);
     if (status == 0)
         status = read_device(args, q, err);
@@ -299,6 +297,8 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
         status = read_batch(args, q, err);
     if (status == 0)
         status = read_length(args, q, err);
+    if (status == 0)
+        status = tutti_train_goodput_read(args, q, err);
     if (status == 0)
         status = read_optimizer(args, q, err);
     if (status == 0)

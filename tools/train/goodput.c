@@ -7,12 +7,11 @@
 #include "topo/accelerator.h"
 #include "topo/topo.h"
 
-enum { NUMBER_BYTES = 4 };
-
 int tutti_train_goodput_read(const struct tutti_args *args, struct tutti_train_question *q,
                              struct tutti_err *err)
 {
-    int status = tutti_goodput_read(args, &q->goodput.question, err);
+    int status = tutti_goodput_read(args, q->steps > 0 || q->tokens > 0 || q->epochs > 0,
+                                    &q->goodput.question, err);
 
     if (status < 0 || !q->goodput.question.asked)
         return status;
@@ -34,16 +33,6 @@ int tutti_train_goodput_read(const struct tutti_args *args, struct tutti_train_q
     return 0;
 }
 
-/* Weights at full precision, and what the optimizer keeps of each. */
-static uint64_t state_bytes(const struct tutti_train_question *q, uint64_t parameters)
-{
-    const uint64_t numbers = q->ask.optimizer == TUTTI_OPTIMIZER_ADAM       ? 3
-                             : q->ask.optimizer == TUTTI_OPTIMIZER_MOMENTUM ? 2
-                                                                            : 1;
-
-    return parameters * numbers * NUMBER_BYTES;
-}
-
 int tutti_train_goodput_ask(struct tutti_train_question *q,
                             const struct tutti_train_goodput_step *step, struct tutti_err *err)
 {
@@ -53,7 +42,7 @@ int tutti_train_goodput_ask(struct tutti_train_question *q,
         .steps = tutti_train_steps(q, step->samples),
         .tokens =
             q->model->sample == TUTTI_SAMPLE_SEQUENCE ? step->samples * q->model->sequence : 0,
-        .state_bytes = state_bytes(q, step->parameters),
+        .state_bytes = tutti_goodput_state_bytes(step->parameters, q->ask.optimizer),
         .device_count = topo->rank_count,
         .host_devices =
             topo->host_count > 0 ? topo->rank_count / topo->host_count : topo->rank_count,
