@@ -42,8 +42,8 @@ static uint32_t equal_layers(const struct tutti_cut_run *run, uint32_t d)
     return sum;
 }
 
-static void time_optimizer(struct tutti_cut_run *run, const struct tutti_parallel_share *share,
-                           uint32_t d)
+static int time_optimizer(struct tutti_cut_run *run, const struct tutti_parallel_share *share,
+                          uint32_t d, struct tutti_err *err)
 {
     const bool divided = run->p.sharding != TUTTI_SHARD_NONE;
     const uint64_t ranks = divided ? run->p.shard_ranks : 1;
@@ -53,10 +53,13 @@ static void time_optimizer(struct tutti_cut_run *run, const struct tutti_paralle
         (share->dense + ranks - 1) / ranks + (share->experts + expert_ranks - 1) / expert_ranks;
     const double pace = run->ask.pace > 0 ? run->ask.pace : 1;
     const double layers_us = run->ask.use.framework->layer_step_us * equal_layers(run, d);
+    const double ps = pace * ((double)tutti_device_optimizer(&run->ask.use, owned) +
+                              layers_us * (double)TUTTI_PS_PER_US);
+    const int status = tutti_cut_check_length(ps, err);
 
-    run->devices[d].optimizer_ps =
-        (tutti_ps)llround(pace * ((double)tutti_device_optimizer(&run->ask.use, owned) +
-                                  layers_us * (double)TUTTI_PS_PER_US));
+    if (status == 0)
+        run->devices[d].optimizer_ps = (tutti_ps)llround(ps);
+    return status;
 }
 
 static int time_device(struct tutti_cut_run *run, uint32_t d, struct tutti_err *err)
@@ -72,8 +75,8 @@ static int time_device(struct tutti_cut_run *run, uint32_t d, struct tutti_err *
     device->passes_ps = lanes.passes_ps;
     device->data_ps = lanes.reduce_ps;
     device->gather_ps = lanes.gather_ps;
-    time_optimizer(run, &share, d);
-    return add_small(run, &share, d, &device->data_ps, err);
+    status = time_optimizer(run, &share, d, err);
+    return status < 0 ? status : add_small(run, &share, d, &device->data_ps, err);
 }
 
 int tutti_cut_time_data(struct tutti_cut_run *run, struct tutti_err *err)

@@ -146,6 +146,17 @@ static int hop_of(const struct tutti_groups *g, const struct tutti_axis *axis,
     return 0;
 }
 
+/* Some tens of them are added up before anyone looks. */
+static int check_length(tutti_ps ps, struct tutti_err *err)
+{
+    const tutti_ps longest_ps = INT64_MAX / 128;
+
+    if (ps <= longest_ps)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "a collective or message of '%.3g' hours (at most %.0f)",
+                      (double)ps / 3600e12, (double)longest_ps / 3600e12);
+}
+
 int tutti_groups_hop(const struct tutti_groups *g, enum tutti_parallel_group group, uint64_t bytes,
                      tutti_ps *ret, struct tutti_err *err)
 {
@@ -157,7 +168,7 @@ int tutti_groups_hop(const struct tutti_groups *g, enum tutti_parallel_group gro
     if (hop_of(g, &g->shapes[group].axis, &hop) < 0)
         return tutti_nomem(err);
     *ret = hop->latency_ps + moved_ps(bytes, hop->bytes_per_s);
-    return 0;
+    return check_length(*ret, err);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -173,7 +184,7 @@ static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape 
 
     if (hop_of(g, &shape->axis, &hop) < 0)
         return tutti_nomem(err);
-    ret->wire_ps = (tutti_ps)rounds * moved_ps(bytes / shape->axis.size + 1, hop->bytes_per_s);
+    ret->wire_ps = moved_ps(tutti_times(bytes / shape->axis.size + 1, rounds), hop->bytes_per_s);
     ret->ps = ret->wire_ps + (tutti_ps)rounds * hop->latency_ps;
     return 0;
 }
@@ -371,6 +382,8 @@ static int price_of(struct tutti_groups *g, const struct tutti_group_shape *shap
         return tutti_nomem(err);
     if (!kept->is_known) {
         status = predict(g, shape, params, &price, err);
+        if (status == 0)
+            status = check_length(price.ps, err);
         if (status < 0)
             return status;
         price.is_known = true;

@@ -25,6 +25,7 @@ struct lanes {
     struct tutti_cut_run *run;
     struct tutti_err *err;
     int status;      /* of the first that failed */
+    double sum_ps;   /* of all collectives so far */
     uint32_t *order; /* layers of the device, repeats counted, as forward passes go */
     uint32_t count;
     tutti_ps work_ps;        /* until then the device works, */
@@ -167,6 +168,11 @@ static tutti_ps send(struct lanes *l, int lane, const struct tutti_group_price *
 {
     const tutti_ps begin_ps = later(l->lane_ps[lane], ready_ps);
 
+    l->sum_ps += (double)price->ps;
+    if (l->status == 0)
+        l->status = tutti_cut_check_length(l->sum_ps, l->err);
+    if (l->status < 0)
+        return begin_ps;
     l->wire_ps = later(l->wire_ps, begin_ps) + price->wire_ps;
     l->lane_ps[lane] = later(begin_ps + price->ps, l->wire_ps);
     l->busy_ps += price->ps;
@@ -235,7 +241,11 @@ static tutti_ps reduce_gradients(struct lanes *l)
     /* ZeRO-2: gradients of all micro-batches, each before those of the next one come. */
     early_ps = in_part(later(l->lane_ps[GRADIENTS] - l->work_ps - pass_ps, l->slowed_ps),
                        l->busy_ps, overlap);
-    return shown_ps + (each ? early_ps * (tutti_ps)(run->p.micro_batches - 1) : 0);
+    if (l->status == 0)
+        l->status = tutti_cut_check_length((double)early_ps * run->p.micro_batches, l->err);
+    if (l->status < 0 || !each)
+        return shown_ps;
+    return shown_ps + early_ps * (tutti_ps)(run->p.micro_batches - 1);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -292,22 +302,28 @@ struct layer_calls {
 
 static void price_layers(struct lanes *l, struct layer_calls *calls)
 {
+    double sum_ps = 0;
+
     for (uint32_t at = 0; at < l->count; at++) {
         const struct tutti_layer *layer = &l->run->ask.model->layers[l->order[at]];
         struct pack pack = {0};
 
         if (at > 0 && l->order[at] == l->order[at - 1]) {
             calls[at] = calls[at - 1];
-            continue;
+        } else {
+            for (uint32_t v = 0; v < layer->variable_count; v++)
+                add_variable(l, &layer->variables[v], &pack);
+            for (int lane = layer->is_frozen ? WEIGHTS : GRADIENTS; lane < LANES; lane++) {
+                l->slowed_ps = 0;
+                calls[at].price[lane] = price_of(l, &pack, lane);
+                calls[at].slows_ps[lane] = l->slowed_ps;
+            }
         }
-        for (uint32_t v = 0; v < layer->variable_count; v++)
-            add_variable(l, &layer->variables[v], &pack);
-        for (int lane = layer->is_frozen ? WEIGHTS : GRADIENTS; lane < LANES; lane++) {
-            l->slowed_ps = 0;
-            calls[at].price[lane] = price_of(l, &pack, lane);
-            calls[at].slows_ps[lane] = l->slowed_ps;
-        }
+        for (int lane = 0; lane < LANES; lane++)
+            sum_ps += (double)calls[at].price[lane].ps + (double)calls[at].slows_ps[lane];
     }
+    if (l->status == 0)
+        l->status = tutti_cut_check_length(2 * sum_ps * l->run->p.micro_batches, l->err);
 }
 
 /* One micro-batch: while a layer is in work the weights of the next one are gathered, and gradients
@@ -378,7 +394,7 @@ static int go_by_layers(struct lanes *l, struct tutti_cut_lanes *ret)
     if (calls == NULL)
         return tutti_nomem(l->err);
     price_layers(l, calls);
-    if (l->count > 0)
+    if (l->count > 0 && l->status == 0)
         ret->reduce_ps = go_through(l, calls, &ret->passes_ps);
     free(calls);
     return l->status;

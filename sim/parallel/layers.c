@@ -251,7 +251,10 @@ static void add_ring(struct calls *c, uint64_t kv_elements, const struct tutti_l
                                      block * (uint64_t)(way + 1), &hop_ps, c->err);
         hop_ps += (tutti_ps)llround(c->run->ask.use.framework->message_us * TUTTI_PS_PER_US);
         hop_ps -= attention_ps[way] / c->run->p.context;
-        c->ps[way][TUTTI_PART_CONTEXT] += hop_ps > 0 ? hop_ps * hops : 0;
+        hop_ps = hop_ps > 0 ? hop_ps : 0;
+        if (c->status == 0)
+            c->status = tutti_cut_check_length((double)hop_ps * hops, c->err);
+        c->ps[way][TUTTI_PART_CONTEXT] += c->status == 0 ? hop_ps * hops : 0;
         c->host_us[way] += host_us(c->run, 2) * hops;
     }
 }
@@ -399,8 +402,9 @@ static void slow_down(struct tutti_passes *passes, uint64_t ppm)
     for (int pass = 0; pass < TUTTI_PASSES; pass++)
         for (size_t i = 0; i < sizeof(of_device) / sizeof(of_device[0]); i++) {
             tutti_ps *ps = &passes->pass[pass].ps[of_device[i]];
+            const uint64_t slow_ps = tutti_muldiv_near((uint64_t)*ps, ppm, PPM);
 
-            *ps = (tutti_ps)tutti_muldiv_near((uint64_t)*ps, ppm, PPM);
+            *ps = slow_ps < INT64_MAX / 16 ? (tutti_ps)slow_ps : INT64_MAX / 16; /* refused */
         }
 }
 
@@ -409,6 +413,18 @@ static void add_layers(struct tutti_passes *sum, const struct tutti_passes *laye
     for (int pass = 0; pass < TUTTI_PASSES; pass++)
         for (int part = 0; part < TUTTI_PART_COUNT; part++)
             sum->pass[pass].ps[part] += layer->pass[pass].ps[part] * repeats;
+}
+
+/* Of all micro-batches on all stages, before any of it is added up. */
+static int check_layers(const struct tutti_cut_run *run, struct tutti_err *err)
+{
+    double sum_ps = 0;
+
+    for (uint32_t i = 0; i < run->ask.model->layer_count; i++)
+        for (int pass = 0; pass < TUTTI_PASSES; pass++)
+            sum_ps += (double)tutti_pass_sum(&run->layers[i].pass[pass]) *
+                      run->ask.model->layers[i].repeat;
+    return tutti_cut_check_length(sum_ps * run->p.micro_batches, err);
 }
 
 int tutti_cut_time_stages(struct tutti_cut_run *run, struct tutti_err *err)
@@ -421,6 +437,8 @@ int tutti_cut_time_stages(struct tutti_cut_run *run, struct tutti_err *err)
         status = time_layer(run, &run->ask.model->layers[i], &run->layers[i], err);
         slow_down(&run->layers[i], ppm);
     }
+    if (status == 0)
+        status = check_layers(run, err);
     for (uint32_t s = 0; s < run->stage_count && status == 0; s++) {
         struct tutti_passes *passes = &run->passes[s];
 

@@ -95,18 +95,6 @@ static void divide(const struct tutti_cut_run *run, const struct tutti_cut_end *
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
-/* Times of steps are added up as whole picoseconds, which go to 106 days. */
-static int check_length(double ps, struct tutti_err *err)
-{
-    const double longest_ps = (double)(INT64_MAX / 4);
-    const double day_ps = 86400.0 * (double)TUTTI_PS_PER_S;
-
-    if (ps <= longest_ps)
-        return 0;
-    return tutti_fail(err, TUTTI_EINVAL, "a step of '%.3g' days (at most %.0f)", ps / day_ps,
-                      longest_ps / day_ps);
-}
-
 /* What a host needs for the samples of its ranks; those that have the same share them. */
 static int time_input(struct tutti_cut_run *run, struct tutti_err *err)
 {
@@ -123,20 +111,10 @@ static int time_input(struct tutti_cut_run *run, struct tutti_err *err)
     if (run->ask.input_rate <= 0)
         return 0;
     ps = samples / sharing / hosts / (run->ask.input_rate * workers) * (double)TUTTI_PS_PER_S;
-    status = check_length(ps, err);
+    status = tutti_cut_check_length(ps, err);
     if (status == 0)
         run->input_ps = (tutti_ps)llround(ps);
     return status;
-}
-
-static int check_passes(const struct tutti_cut_run *run, struct tutti_err *err)
-{
-    double sum_ps = 0;
-
-    for (uint32_t s = 0; s < run->stage_count; s++)
-        sum_ps += (double)run->stages[s].forward_ps + (double)run->stages[s].backward_ps +
-                  (double)run->stages[s].weights_ps;
-    return check_length(2 * sum_ps * run->p.micro_batches, err);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -218,8 +196,6 @@ static int time_step(struct tutti_cut_run *run, struct tutti_cut_end *end, struc
 {
     int status = tutti_cut_time_stages(run, err);
 
-    if (status == 0)
-        status = check_passes(run, err);
     if (status == 0)
         status = time_input(run, err);
     if (status == 0)

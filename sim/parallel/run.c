@@ -9,9 +9,23 @@
 #include "runtime/wide.h"
 #include "topo/topo.h"
 
+enum { PACE_MAX = 1000000 };
+
 bool tutti_cut_is_half(const struct tutti_cut_run *run)
 {
     return run->ask.use.precision > TUTTI_PRECISION_TF32;
+}
+
+/* Times are whole picoseconds, which go to 106 days, and several are added up. */
+int tutti_cut_check_length(double ps, struct tutti_err *err)
+{
+    const double longest_ps = (double)(INT64_MAX / 16);
+    const double day_ps = 86400.0 * (double)TUTTI_PS_PER_S;
+
+    if (ps <= longest_ps)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "a step of '%.3g' days (at most %.0f)", ps / day_ps,
+                      longest_ps / day_ps);
 }
 
 static bool divides_data_alone(const struct tutti_parallel *p)
@@ -88,6 +102,9 @@ static int check(const struct tutti_cut_run *run, struct tutti_err *err)
                           "%u (as many)",
                           p->tensor, p->context, p->data, p->pipeline, ranks, ask->topo->name,
                           ask->topo->rank_count);
+    if (!(ask->pace >= 0) || ask->pace > PACE_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "a pace of devices of '%g' (0 to %d)", ask->pace,
+                          PACE_MAX);
     if (ask->full_reduce && p->sharding != TUTTI_SHARD_ZERO1)
         return tutti_fail(err, TUTTI_EINVAL,
                           "an all-reduce in the place of a reduce-scatter without ZeRO-1 (zero1)");

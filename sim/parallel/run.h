@@ -65,6 +65,9 @@ struct tutti_cut_run {
 
 bool tutti_cut_is_half(const struct tutti_cut_run *run);
 
+/* -TUTTI_EINVAL for what takes longer than times can say. */
+int tutti_cut_check_length(double ps, struct tutti_err *err);
+
 /* The question made whole, checked, and room for the answer. */
 int tutti_cut_open(const struct tutti_parallel_ask *given, struct tutti_cut_run *ret,
                    struct tutti_err *err);

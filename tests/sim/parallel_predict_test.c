@@ -417,8 +417,43 @@ TEST(what_does_not_fit_is_refused)
     CHECK_INT(tutti_parallel_predict(&w.ask, &a, &err), -TUTTI_EINVAL);
     CHECK(strstr(err.text, "without ZeRO-1") != NULL);
     w.ask.full_reduce = false;
+    w.ask.pace = 1e9;
+    CHECK_INT(tutti_parallel_predict(&w.ask, &a, &err), -TUTTI_EINVAL);
+    CHECK(strstr(err.text, "a pace of devices of '1e+09'") != NULL);
+    w.ask.pace = 0;
     w.ask.gradient_bytes = 3;
     CHECK_INT(tutti_parallel_predict(&w.ask, &a, &err), -TUTTI_EINVAL);
     CHECK(strstr(err.text, "gradients of '3' bytes") != NULL);
     close_world(&w);
+}
+
+/* Sizes of models of one's own are anyone's; times that cannot be counted are refused. */
+TEST(what_takes_for_ever_is_refused)
+{
+    static const char endless[] = "model endless\nsample row bytes 8\nlogits 1\n"
+                                  "layer dense repeat 400 transformer\n"
+                                  "operation dense matmul 2000000 x 100000 x 100000\n"
+                                  "variable weight elements 40000000000000000 rows 100000\n"
+                                  "saved whole 67108864 input 40000000000000\n";
+    static const struct tutti_parallel cuts[] = {
+        {.data = 16, .sharding = TUTTI_SHARD_ZERO3},
+        {.data = 16, .sharding = TUTTI_SHARD_ZERO2},
+        {.data = 4, .pipeline = 4},
+        {.data = 2, .pipeline = 8, .virtual_stages = 5, .schedule = TUTTI_PIPELINE_INTERLEAVED}};
+    struct tutti_parallel_answer a;
+    struct tutti_err err = {""};
+    struct world w;
+
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        open_world(&w, "dgx-h100:nodes=2", "mlp", cuts[i]);
+        tutti_model_free(w.model);
+        CHECK_OK(tutti_model_parse("endless", endless, sizeof(endless) - 1, &w.model, &err), err);
+        w.ask.model = w.model;
+        w.ask.any_memory = true;
+        w.parallel.micro_batches = 1000;
+        CHECK_INT(tutti_parallel_predict(&w.ask, &a, &err), -TUTTI_EINVAL);
+        printf("%s\n", err.text);
+        CHECK(strstr(err.text, "days") != NULL || strstr(err.text, "hours") != NULL);
+        close_world(&w);
+    }
 }
