@@ -47,6 +47,9 @@ struct tutti_jobs_opts {
      * have it. Else as they stand. */
     bool rails;
     uint32_t seconds_max; /* as in struct tutti_sim_opts, of each collective */
+    /* Of two jobs: the second is begun at so many times as well, evenly over a step of the first,
+     * for the one at which both lose least. 0: it is not. */
+    uint32_t shifts;
 };
 
 struct tutti_job_shared {
@@ -54,6 +57,8 @@ struct tutti_job_shared {
     tutti_ps step_ps;  /* and with them: the mean of all that it made */
     tutti_ps calls_ps; /* collectives of a step, each alone, hidden or not */
     uint64_t steps;
+    tutti_ps shift_ps;   /* with `shifts`: begun so much later (the first: 0), a step takes: */
+    tutti_ps shifted_ps; /* 0: not asked, or nothing is better than as they begin */
     /* Of the links that others use as well, the one that all together ask most of: the part of its
      * rate that this job asks for on the average of its steps alone, and all jobs do. */
     uint32_t link; /* UINT32_MAX: none is shared */

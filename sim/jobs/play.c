@@ -28,6 +28,7 @@ struct lane {
 
 struct job {
     const struct tutti_job_on_ranks *of;
+    tutti_ps start_ps;
     struct lane *lanes;
     uint32_t lane_count;
     struct tutti_job_call *calls; /* by order of first use */
@@ -178,7 +179,7 @@ static bool may_begin(const struct job *job, const struct lane *lane)
 static void go_on(struct fabric *f, struct job *job)
 {
     bool moved =
-        f->now_ps >= (double)job->of->start_ps && !(f->opts->ends && job->steps >= step_count(f));
+        f->now_ps >= (double)job->start_ps && !(f->opts->ends && job->steps >= step_count(f));
 
     while (moved) {
         bool all = true;
@@ -221,8 +222,8 @@ static double set_rates(struct fabric *f)
     for (uint32_t j = 0; j < f->job_count; j++) {
         struct job *job = &f->jobs[j];
 
-        if (f->now_ps < (double)job->of->start_ps)
-            next_ps = fmin(next_ps, (double)job->of->start_ps - f->now_ps);
+        if (f->now_ps < (double)job->start_ps)
+            next_ps = fmin(next_ps, (double)job->start_ps - f->now_ps);
         for (uint32_t l = 0; l < job->lane_count; l++) {
             struct lane *lane = &job->lanes[l];
             const uint32_t call = lane->runs ? lane->items[lane->done].call : UINT32_MAX;
@@ -280,7 +281,7 @@ static int play(struct fabric *f, struct tutti_err *err)
         struct job *job = &f->jobs[j];
 
         job->steps = 0;
-        job->begun_ps = (double)job->of->start_ps;
+        job->begun_ps = (double)job->start_ps;
         for (uint32_t l = 0; l < job->lane_count; l++)
             job->lanes[l].done = job->lanes[l].runs = 0;
     }
@@ -338,6 +339,40 @@ static void find_shared(struct fabric *f, double *all, struct tutti_job_shared *
     }
 }
 
+static tutti_ps step_of(const struct job *job)
+{
+    return (tutti_ps)llround((job->ended_ps - job->begun_ps) / (double)job->steps);
+}
+
+static double lost(const struct tutti_job_shared *ret, tutti_ps first_ps, tutti_ps second_ps)
+{
+    return (double)first_ps / (double)ret[0].alone_ps + (double)second_ps / (double)ret[1].alone_ps;
+}
+
+/* What it comes to if the second begins later. */
+static int shift(struct fabric *f, struct tutti_job_shared *ret, struct tutti_err *err)
+{
+    const uint32_t shifts = f->job_count == 2 ? f->opts->shifts : 0;
+    double least = lost(ret, ret[0].step_ps, ret[1].step_ps) * (1 - 1e-6);
+    int status = 0;
+
+    for (uint32_t k = 1; k < shifts && status == 0; k++) {
+        const tutti_ps later_ps = ret[0].alone_ps / shifts * k;
+        double now;
+
+        f->jobs[1].start_ps = f->jobs[1].of->start_ps + later_ps;
+        status = play(f, err);
+        now = status == 0 ? lost(ret, step_of(&f->jobs[0]), step_of(&f->jobs[1])) : least;
+        if (now >= least)
+            continue;
+        least = now;
+        for (int j = 0; j < 2; j++)
+            ret[j].shifted_ps = step_of(&f->jobs[j]);
+        ret[1].shift_ps = later_ps;
+    }
+    return status;
+}
+
 /* Alone, each, and then together. */
 static int play_all(struct fabric *f, struct tutti_job_shared *ret, struct tutti_err *err)
 {
@@ -350,10 +385,8 @@ static int play_all(struct fabric *f, struct tutti_job_shared *ret, struct tutti
         f->job_count = 1;
         status = play(f, err);
         if (status == 0)
-            ret[j] = (struct tutti_job_shared){
-                .alone_ps = (tutti_ps)llround((jobs[j].ended_ps - jobs[j].begun_ps) /
-                                              (double)jobs[j].steps),
-                .calls_ps = (tutti_ps)llround(jobs[j].calls_ps)};
+            ret[j] = (struct tutti_job_shared){.alone_ps = step_of(&jobs[j]),
+                                               .calls_ps = (tutti_ps)llround(jobs[j].calls_ps)};
     }
     f->jobs = jobs;
     f->job_count = count;
@@ -361,10 +394,9 @@ static int play_all(struct fabric *f, struct tutti_job_shared *ret, struct tutti
         status = play(f, err);
     for (uint32_t j = 0; j < count && status == 0; j++) {
         ret[j].steps = jobs[j].steps;
-        ret[j].step_ps =
-            (tutti_ps)llround((jobs[j].ended_ps - jobs[j].begun_ps) / (double)jobs[j].steps);
+        ret[j].step_ps = step_of(&jobs[j]);
     }
-    return status;
+    return status < 0 ? status : shift(f, ret, err);
 }
 
 static void close_all(struct fabric *f)
@@ -392,7 +424,7 @@ int tutti_jobs_play(const struct tutti_jobs_opts *opts, struct tutti_job_shared 
     struct fabric f = {.opts = &taken};
     double *asked = NULL;
     int status = tutti_take("tutti_jobs_opts", &taken, sizeof(taken), opts,
-                            TUTTI_BYTES_TO(struct tutti_jobs_opts, seconds_max), err);
+                            TUTTI_BYTES_TO(struct tutti_jobs_opts, shifts), err);
 
     if (status < 0)
         return status;
@@ -411,6 +443,7 @@ int tutti_jobs_play(const struct tutti_jobs_opts *opts, struct tutti_job_shared 
         status = tutti_nomem(err);
     for (uint32_t j = 0; j < f.job_count && status == 0; j++) {
         f.jobs[j].of = &taken.jobs[j];
+        f.jobs[j].start_ps = taken.jobs[j].start_ps;
         status = read_job(&f, &f.jobs[j], err);
     }
     if (status == 0)

@@ -146,7 +146,7 @@ TEST(two_equal_jobs_have_half_a_link_each)
     tutti_topo_free(topo);
 }
 
-/* Each sends while the other computes. */
+/* Each sends while the other computes, if the second begins when it should. */
 TEST(jobs_that_take_turns_lose_nothing)
 {
     static const uint32_t ranks[2][2] = {{0, 2}, {1, 3}};
@@ -162,8 +162,17 @@ TEST(jobs_that_take_turns_lose_nothing)
     CHECK_INT(shared[1].step_ps, 1600 * US);
     CHECK_INT(all_messages(topo, jobs, 2, 4), 7200 * US);
     jobs[1].start_ps = 0;
-    share(topo, jobs, 2, shared);
+    {
+        const struct tutti_jobs_opts opts = {
+            .size = sizeof(opts), .topo = topo, .jobs = jobs, .job_count = 2, .shifts = 8};
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_jobs_play(&opts, shared, &err), err);
+    }
     CHECK_INT(shared[0].step_ps, 2400 * US);
+    CHECK_INT(shared[1].shift_ps, 800 * US);
+    CHECK_INT(shared[0].shifted_ps, 1600 * US);
+    CHECK_INT(shared[1].shifted_ps, 1600 * US);
     tutti_schedule_free(s);
     tutti_topo_free(topo);
 }

@@ -18,7 +18,7 @@
 #include "topo/accelerator.h"
 #include "topo/topo.h"
 
-enum { JOBS_MAX = 16, NAME_BYTES = 32, STEPS = 20, SECONDS_MAX = 60 };
+enum { JOBS_MAX = 16, NAME_BYTES = 32, STEPS = 20, SHIFTS = 16, SECONDS_MAX = 60 };
 
 struct job {
     const char *name;
@@ -313,6 +313,8 @@ static const struct tutti_column columns[] = {
     {"loses_percent", "loses", "%", TUTTI_CELL_NUMBER},
     {"collectives_percent", "collectives", "%", TUTTI_CELL_NUMBER},
     {"link", NULL, "", TUTTI_CELL_TEXT},
+    {"start_later_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"started_later_step_time_s", NULL, "", TUTTI_CELL_NUMBER},
     {"asked_percent", "asks", "%", TUTTI_CELL_NUMBER},
     {"asked_by_all_percent", "all ask", "%", TUTTI_CELL_NUMBER},
 };
@@ -349,7 +351,9 @@ static int add_row(const struct jobs *jobs, uint32_t i, struct tutti_table *tabl
         (uint64_t)job->hosts, job->place, seconds(s->alone_ps), seconds(s->step_ps),
         100 * ((double)s->step_ps / (double)s->alone_ps - 1),
         100 * (double)s->calls_ps / (double)s->alone_ps, link_text(jobs, s->link, link),
-        shares ? 100 * s->asked : NAN, shares ? 100 * s->asked_by_all : NAN);
+        s->shifted_ps > 0 ? seconds(s->shift_ps) : NAN,
+        s->shifted_ps > 0 ? seconds(s->shifted_ps) : NAN, shares ? 100 * s->asked : NAN,
+        shares ? 100 * s->asked_by_all : NAN);
 
     return status < 0 ? tutti_nomem(err) : 0;
 }
@@ -370,6 +374,23 @@ static void print_links(const struct jobs *jobs, FILE *out)
                     jobs->job[i].name, link_text(jobs, s->link, link), 100 * s->asked_by_all,
                     100 * s->asked);
     }
+}
+
+/* Where it would help if the second of two began later. */
+static void print_shift(const struct jobs *jobs, FILE *out)
+{
+    const struct tutti_job_shared *s = jobs->shared;
+    char number[TUTTI_NUMBER_TEXT_BYTES];
+
+    if (jobs->count != 2 || s[1].shifted_ps == 0)
+        return;
+    fprintf(out, "# starts:   with job %s begun %s s later", jobs->job[1].name,
+            tutti_number_text(seconds(s[1].shift_ps), number));
+    for (int j = 0; j < 2; j++)
+        fprintf(out, "%s job %s loses %.1f %%", j == 0 ? "," : " and", jobs->job[j].name,
+                100 * ((double)s[j].shifted_ps / (double)s[j].alone_ps - 1));
+    fputs(": collectives of one fall into the work of the other as long as steps are as long\n",
+          out);
 }
 
 static int print(const struct jobs *jobs, struct tutti_sink *sink, struct tutti_err *err)
@@ -396,6 +417,7 @@ static int print(const struct jobs *jobs, struct tutti_sink *sink, struct tutti_
               page.out);
         tutti_table_print(table, &page);
         print_links(jobs, page.out);
+        print_shift(jobs, page.out);
         status = tutti_page_close(&page, 0, err);
     }
     tutti_table_free(table);
@@ -410,6 +432,7 @@ int tutti_train_jobs(const struct tutti_args *args, struct tutti_sink *sink, str
                                    .jobs = on_ranks,
                                    .steps = STEPS,
                                    .rails = true,
+                                   .shifts = SHIFTS,
                                    .seconds_max = SECONDS_MAX};
     int status = read_jobs(&jobs, err);
 
