@@ -6,6 +6,7 @@
 #include "runtime/model.h"
 #include "runtime/status.h"
 #include "sim/net/net.h"
+#include "sim/parallel/run.h"
 #include "sim/plan/search.h"
 #include "sim/step/tuples.h"
 
@@ -133,4 +134,51 @@ int plan_bound(struct plan_field *field, const struct tutti_plan_setting *plan, 
     each *= p.virtual_stages;
     *ret = larger(*ret, fill + (sums.equal_ps * each + sums.behind_ps) * p.micro_batches);
     return 0;
+}
+
+/* ---- close ----------------------------------------------------------------------------------- */
+
+/* A device is busy for all its micro-batches; before, the first of them passes the stages before
+ * its first one. Where backward is one pass, gradients of the last pass those stages behind. */
+static tutti_ps device_ps(const struct tutti_cut_run *run, uint32_t device, tutti_ps before_ps)
+{
+    tutti_ps sum = 0;
+
+    for (uint32_t chunk = 0; chunk < run->p.virtual_stages; chunk++) {
+        const struct tutti_stage_times *t =
+            &run->stages[tutti_pipeline_stage(&run->pipeline, device, chunk)];
+
+        sum += t->forward_ps + t->backward_ps + t->weights_ps;
+    }
+    return sum * run->p.micro_batches + before_ps;
+}
+
+static tutti_ps longest(const struct tutti_cut_run *run)
+{
+    bool splits = tutti_pipeline_splits(&run->pipeline);
+    tutti_ps before_ps = 0;
+    tutti_ps most = 0;
+
+    for (uint32_t d = 0; d < run->p.pipeline; d++) { /* whose first stage is number d */
+        const struct tutti_stage_times *t = &run->stages[d];
+
+        most = larger(most, device_ps(run, d, before_ps));
+        before_ps += t->forward_ps + (splits ? 0 : t->backward_ps + t->weights_ps);
+    }
+    return most;
+}
+
+int plan_close_bound(const struct plan_field *field, const struct tutti_plan_setting *plan,
+                     tutti_ps *ret, struct tutti_err *err)
+{
+    const struct tutti_parallel_ask ask = plan_parallel_ask(field, plan);
+    struct tutti_cut_run run = {.stage_count = 0};
+    int status = tutti_cut_open(&ask, &run, err);
+
+    if (status == 0)
+        status = tutti_cut_time_stages(&run, err);
+    if (status == 0)
+        *ret = longest(&run);
+    tutti_cut_close(&run);
+    return status;
 }

@@ -1,5 +1,6 @@
 /* The configurations of one machine, and the fastest of those that fit: looked at by the time that
- * they take at least, until the next cannot be among the best. */
+ * they take at least, which is found more closely for those that come first, until the next cannot
+ * be among the best. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,16 +75,6 @@ static int take_given(struct plan_field *field, struct tutti_err *err)
     return 0;
 }
 
-static int by_bound(const void *left, const void *right)
-{
-    const struct plan_candidate *a = left;
-    const struct plan_candidate *b = right;
-
-    if (a->bound_ps != b->bound_ps)
-        return a->bound_ps < b->bound_ps ? -1 : 1;
-    return a->number < b->number ? -1 : 1;
-}
-
 static void set_machine(struct plan_field *field)
 {
     const struct tutti_plan_ask *ask = field->ask;
@@ -115,8 +106,6 @@ int plan_field_new(const struct tutti_plan_ask *filled, uint32_t machine, struct
     }
     field.counts.tried += field.count;
     field.count = kept;
-    if (kept > 0)
-        qsort(field.candidates, kept, sizeof(*field.candidates), by_bound);
     *ret = field;
     return 0;
 }
@@ -127,6 +116,46 @@ void plan_field_done(struct plan_field *field)
     plan_layers_free(field->layers);
     field->candidates = NULL;
     field->layers = NULL;
+}
+
+/* ---- which comes first ----------------------------------------------------------------------- */
+
+static bool is_less(const struct plan_candidate *a, const struct plan_candidate *b)
+{
+    return a->bound_ps != b->bound_ps ? a->bound_ps < b->bound_ps : a->number < b->number;
+}
+
+/* A heap: no candidate is less than number (i - 1) / 2. */
+static void sink_down(struct plan_candidate *heap, uint32_t count, uint32_t at)
+{
+    struct plan_candidate moved = heap[at];
+
+    for (uint64_t child = 2 * (uint64_t)at + 1; child < count; child = 2 * (uint64_t)at + 1) {
+        if (child + 1 < count && is_less(&heap[child + 1], &heap[child]))
+            child++;
+        if (!is_less(&heap[child], &moved))
+            break;
+        heap[at] = heap[child];
+        at = (uint32_t)child;
+    }
+    heap[at] = moved;
+}
+
+static void make_heap(struct plan_candidate *heap, uint32_t count)
+{
+    for (uint32_t i = count / 2; i-- > 0;)
+        sink_down(heap, count, i);
+}
+
+/* The first goes behind the others, which are one fewer. */
+static void take_first(struct plan_candidate *heap, uint32_t *count)
+{
+    struct plan_candidate first = heap[0];
+
+    (*count)--;
+    heap[0] = heap[*count];
+    heap[*count] = first;
+    sink_down(heap, *count, 0);
 }
 
 /* ---- the search ------------------------------------------------------------------------------ */
@@ -195,72 +224,111 @@ static void note_miss(struct plan_field *field, const struct tutti_plan_setting 
     field->nearest_footprint = *footprint;
 }
 
-/* Whether it fits; *ret_status is below 0 where that cannot be said for want of memory. */
-static bool fits(struct plan_field *field, struct plan_candidate *candidate,
-                 const struct tutti_plan_setting *plan, struct tutti_footprint *footprint,
-                 int *ret_status, struct tutti_err *err)
+/* What a call says of one candidate: of -TUTTI_EINVAL and -TUTTI_ELACK it cannot be. */
+static int refuse_candidate(struct plan_field *field, struct plan_candidate *candidate, int status,
+                            const struct tutti_err *why, struct tutti_err *err)
+{
+    if (status == -TUTTI_ENOMEM)
+        return tutti_nomem(err);
+    candidate->step_ps = -1;
+    refuse(field, why);
+    return 0;
+}
+
+/* *ret_fits: it does; else it is counted. */
+static int look_at_memory(struct plan_field *field, struct plan_candidate *candidate,
+                          const struct tutti_plan_setting *plan, struct tutti_footprint *footprint,
+                          bool *ret_fits, struct tutti_err *err)
 {
     struct tutti_err why = {""};
     int status;
 
+    *ret_fits = false;
     if (field->capacity_bytes > 0 && candidate->total_bytes > field->capacity_bytes) {
         field->counts.too_large++;
-        return false;
-    }
-    status = plan_footprint(field, plan, footprint, &why);
-    if (status == -TUTTI_ENOMEM) {
-        *ret_status = tutti_nomem(err);
-        return false;
-    }
-    if (status < 0) {
-        candidate->step_ps = -1;
-        refuse(field, &why);
-        return false;
-    }
-    candidate->total_bytes = footprint->total_bytes;
-    if (footprint->fits)
-        return true;
-    note_miss(field, plan, footprint);
-    field->counts.too_large++;
-    return false;
-}
-
-/* A candidate that fits, predicted. */
-static int consider(struct plan_field *field, struct plan_candidate *candidate, struct best *best,
-                    struct tutti_err *err)
-{
-    struct tutti_plan_found found = {.step_ps = 0};
-    struct tutti_footprint footprint = {.total_bytes = 0};
-    struct tutti_err why = {""};
-    struct tutti_plan_setting plan;
-    int status = 0;
-
-    if (candidate->step_ps > 0 && best->count == best->most &&
-        candidate->step_ps > best->found[best->most - 1].step_ps)
-        return 0; /* an earlier search has predicted it */
-    plan_of_candidate(field, candidate, &plan);
-    if (!fits(field, candidate, &plan, &footprint, &status, err))
-        return status;
-    status = plan_price(field, &plan, &found, &why);
-    if (status == -TUTTI_ENOMEM)
-        return tutti_nomem(err);
-    if (status < 0) {
-        candidate->step_ps = -1;
-        refuse(field, &why);
         return 0;
     }
+    status = plan_footprint(field, plan, footprint, &why);
+    if (status < 0)
+        return refuse_candidate(field, candidate, status, &why, err);
+    candidate->total_bytes = footprint->total_bytes;
+    *ret_fits = footprint->fits;
+    if (footprint->fits)
+        return 0;
+    note_miss(field, plan, footprint);
+    field->counts.too_large++;
+    return 0;
+}
+
+/* *ret_ready: it is known as closely as need be for it to be predicted. Else it is refused, or has
+ * a bound by which others may come first. */
+static int look_closer(struct plan_field *field, struct plan_candidate *candidate,
+                       const struct tutti_plan_setting *plan, bool *ret_ready,
+                       struct tutti_err *err)
+{
+    struct tutti_err why = {""};
+    tutti_ps bound_ps = 0;
+    int status;
+
+    *ret_ready = candidate->bound == PLAN_BOUND_CLOSE;
+    if (*ret_ready)
+        return 0;
+    status = plan_close_bound(field, plan, &bound_ps, &why);
+    if (status < 0)
+        return refuse_candidate(field, candidate, status, &why, err);
+    candidate->bound = PLAN_BOUND_CLOSE;
+    candidate->bound_ps = bound_ps > candidate->bound_ps ? bound_ps : candidate->bound_ps;
+    return 0;
+}
+
+static int price(struct plan_field *field, struct plan_candidate *candidate,
+                 const struct tutti_plan_setting *plan, const struct tutti_footprint *footprint,
+                 struct best *best, struct tutti_err *err)
+{
+    struct tutti_plan_found found = {.step_ps = 0};
+    struct tutti_err why = {""};
+    int status = plan_price(field, plan, &found, &why);
+
+    if (status < 0)
+        return refuse_candidate(field, candidate, status, &why, err);
     field->counts.predicted++;
     candidate->step_ps = found.step_ps;
-    found.footprint = footprint;
+    found.footprint = *footprint;
     offer(best, &found, candidate->number);
     return 0;
+}
+
+/* *ret_done: nothing more is to be found out about it in this search. */
+static int consider(struct plan_field *field, struct plan_candidate *candidate, struct best *best,
+                    bool *ret_done, struct tutti_err *err)
+{
+    struct tutti_footprint footprint = {.total_bytes = 0};
+    struct tutti_plan_setting plan;
+    bool fits = false;
+    bool ready = false;
+    int status;
+
+    *ret_done = true;
+    if (candidate->step_ps < 0) {
+        field->counts.refused++;
+        return 0;
+    }
+    plan_of_candidate(field, candidate, &plan);
+    status = look_at_memory(field, candidate, &plan, &footprint, &fits, err);
+    if (status < 0 || !fits)
+        return status;
+    status = look_closer(field, candidate, &plan, &ready, err);
+    if (status == 0 && ready)
+        return price(field, candidate, &plan, &footprint, best, err);
+    *ret_done = candidate->step_ps < 0;
+    return status;
 }
 
 static void tell(const struct plan_field *field, uint32_t done)
 {
     const struct tutti_plan_progress progress = {field->machine, done, field->count};
 
-    if (field->ask->tell != NULL)
+    if (field->ask->tell != NULL && done % TELL_EVERY == 0)
         field->ask->tell(field->ask->tell_context, &progress);
 }
 
@@ -268,25 +336,28 @@ int plan_field_search(struct plan_field *field, uint32_t most, struct tutti_plan
                       uint32_t *ret_count, struct tutti_err *err)
 {
     struct best best = {.found = ret, .most = most};
+    struct plan_candidate *heap = field->candidates;
+    uint32_t left = field->count;
     int status = 0;
 
     best.numbers = calloc(most, sizeof(*best.numbers));
     if (best.numbers == NULL)
         return tutti_nomem(err);
-    for (uint32_t i = 0; i < field->count && status == 0; i++) {
-        struct plan_candidate *candidate = &field->candidates[i];
+    make_heap(heap, left);
+    while (left > 0 && status == 0) {
+        bool done = true;
 
         if (!field->ask->unpruned && best.count == most &&
-            candidate->bound_ps > best.found[most - 1].step_ps) {
-            field->counts.pruned += field->count - i;
+            heap[0].bound_ps > best.found[most - 1].step_ps) {
+            field->counts.pruned += left;
             break;
         }
-        if (i % TELL_EVERY == 0)
-            tell(field, i);
-        if (candidate->step_ps < 0)
-            field->counts.refused++;
+        tell(field, field->count - left);
+        status = consider(field, &heap[0], &best, &done, err);
+        if (done)
+            take_first(heap, &left);
         else
-            status = consider(field, candidate, &best, err);
+            sink_down(heap, left, 0);
     }
     free(best.numbers);
     for (uint32_t i = 0; i < best.count && status == 0; i++)

@@ -49,11 +49,10 @@ int plan_footprint(const struct plan_field *field, const struct tutti_plan_setti
     return status;
 }
 
-int plan_price(const struct plan_field *field, const struct tutti_plan_setting *plan,
-               struct tutti_plan_found *ret, struct tutti_err *err)
+struct tutti_parallel_ask plan_parallel_ask(const struct plan_field *field,
+                                            const struct tutti_plan_setting *plan)
 {
     const struct tutti_plan_ask *ask = field->ask;
-    struct tutti_parallel_answer answer;
     struct tutti_parallel_ask one = {
         .size = sizeof(one),
         .topo = field->topo,
@@ -69,10 +68,19 @@ int plan_price(const struct plan_field *field, const struct tutti_plan_setting *
         .memory = ask->memory,
         .coarse = !ask->exact,
     };
-    int status;
 
     one.use.accelerator = field->accelerator;
     one.use.recompute = plan->recompute;
+    return one;
+}
+
+int plan_price(const struct plan_field *field, const struct tutti_plan_setting *plan,
+               struct tutti_plan_found *ret, struct tutti_err *err)
+{
+    const struct tutti_parallel_ask one = plan_parallel_ask(field, plan);
+    struct tutti_parallel_answer answer;
+    int status;
+
     status = tutti_parallel_predict(&one, &answer, err);
     if (status < 0)
         return status;

@@ -9,6 +9,12 @@
 
 enum { PLAN_CANDIDATES_MAX = 1 << 21 };
 
+/* What is known of a configuration's step. */
+enum plan_bound_kind {
+    PLAN_BOUND_FAR,   /* plan_bound(), to sort by */
+    PLAN_BOUND_CLOSE, /* plan_close_bound(), once it comes first */
+};
+
 /* A configuration; of given plans those hold their settings, and these here are for what compares
  * them alone. */
 struct plan_candidate {
@@ -29,6 +35,7 @@ struct plan_candidate {
     uint8_t recompute;
     bool sequence_parallel;
     uint8_t context_kind;
+    uint8_t bound; /* enum plan_bound_kind */
 };
 
 /* One machine's. */
@@ -38,7 +45,7 @@ struct plan_field {
     const struct tutti_topo *topo;
     const struct tutti_accelerator *accelerator; /* NULL: not known */
     uint64_t capacity_bytes;                     /* that may be used; 0: not known */
-    struct plan_candidate *candidates;           /* by bound, then number */
+    struct plan_candidate *candidates;           /* in any order */
     uint32_t count;
     uint32_t capacity;
     struct plan_layers *layers; /* what layers take, remembered (bound.c) */
@@ -61,8 +68,13 @@ void plan_of_candidate(const struct plan_field *field, const struct plan_candida
 
 /* ---- bound.c: what no step is below ---------------------------------------------------------- */
 
+/* From what layers take on a device and the order of a pipeline alone: some 100 ns. */
 int plan_bound(struct plan_field *field, const struct tutti_plan_setting *plan, tutti_ps *ret,
                struct tutti_err *err);
+/* With the collectives within layers, stage by stage: some 10 us. -TUTTI_EINVAL, -TUTTI_ELACK: it
+ * is not modelled. */
+int plan_close_bound(const struct plan_field *field, const struct tutti_plan_setting *plan,
+                     tutti_ps *ret, struct tutti_err *err);
 void plan_layers_free(struct plan_layers *layers);
 
 /* ---- price.c: what one takes and holds ------------------------------------------------------- */
@@ -73,6 +85,9 @@ int plan_layer_parts(const struct plan_field *field, const struct tutti_plan_set
                      struct tutti_err *err);
 int plan_footprint(const struct plan_field *field, const struct tutti_plan_setting *plan,
                    struct tutti_footprint *ret, struct tutti_err *err);
+/* `plan` outlives it. */
+struct tutti_parallel_ask plan_parallel_ask(const struct plan_field *field,
+                                            const struct tutti_plan_setting *plan);
 /* *ret without cost and cautions. -TUTTI_EINVAL, -TUTTI_ELACK: it is not modelled. */
 int plan_price(const struct plan_field *field, const struct tutti_plan_setting *plan,
                struct tutti_plan_found *ret, struct tutti_err *err);
@@ -83,7 +98,7 @@ void plan_judge(const struct plan_field *field, struct tutti_plan_found *found);
 
 int plan_ask_take(const struct tutti_plan_ask *ask, struct tutti_plan_ask *ret,
                   struct tutti_err *err);
-/* Enumerates, checks, bounds and sorts. */
+/* Enumerates, checks and bounds. */
 int plan_field_new(const struct tutti_plan_ask *filled, uint32_t machine, struct plan_field *ret,
                    struct tutti_err *err);
 void plan_field_done(struct plan_field *field);

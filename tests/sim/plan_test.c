@@ -1,5 +1,6 @@
 /* Plans: what is pruned would not have been among the best, nothing is that does not fit, and what
  * would change the order does. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,7 @@ static void check_field(struct world *w, uint64_t share)
     struct plan_field field;
     struct tutti_err err;
     double nearest = 0;
+    double close_sum = 0;
     uint32_t seen = 0;
 
     CHECK_OK(plan_ask_take(&w->ask, &ask, &err), err);
@@ -187,21 +189,26 @@ static void check_field(struct world *w, uint64_t share)
         struct tutti_footprint footprint;
         struct tutti_plan_setting plan;
         tutti_ps bound_ps = 0;
+        tutti_ps close_ps = 0;
 
         plan_of_candidate(&field, &field.candidates[i], &plan);
         if (plan_price(&field, &plan, &found, &err) < 0)
             continue;
         CHECK_OK(plan_bound(&field, &plan, &bound_ps, &err), err);
         CHECK(bound_ps > 0 && bound_ps <= found.step_ps);
+        CHECK_OK(plan_close_bound(&field, &plan, &close_ps, &err), err);
+        CHECK(close_ps > 0 && close_ps <= found.step_ps);
         CHECK_OK(plan_footprint(&field, &plan, &footprint, &err), err);
         CHECK_INT(footprint.total_bytes, found.footprint.total_bytes);
-        if ((double)bound_ps / (double)found.step_ps > nearest)
-            nearest = (double)bound_ps / (double)found.step_ps;
+        nearest = fmax(nearest, (double)bound_ps / (double)found.step_ps);
+        close_sum += (double)close_ps / (double)found.step_ps;
         seen++;
     }
-    printf("%u steps, the nearest bound is %.3f of its step\n", seen, nearest);
+    printf("%u steps, the nearest bound is %.3f of its step, close ones %.3f in the mean\n", seen,
+           nearest, close_sum / seen);
     CHECK(seen > 20);
     CHECK(nearest > 0.7);
+    CHECK(close_sum / seen > 0.7);
     plan_field_done(&field);
 }
 
