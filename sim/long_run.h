@@ -96,11 +96,12 @@ struct tutti_long_run_times {
     double interruptions;                /* of all causes; whole where it was played */
     double by_cause[TUTTI_FAILURE_CAUSES_MAX];
     double checkpoints;
-    double mtbf_s;     /* of the training, of all causes; 0: nothing fails */
-    tutti_ps every_ps; /* between checkpoints: as given, the best, or as quick as storage takes
+    double mtbf_s;         /* of the training, of all causes; 0: nothing fails */
+    double mtbf_unknown_s; /* of those that are not known long enough before to save */
+    tutti_ps every_ps;     /* between checkpoints: as given, the best, or as quick as storage takes
                           them */
-    tutti_ps stall_ps; /* of one: standing still */
-    tutti_ps write_ps; /* of one: beside training, until it is of use */
+    tutti_ps stall_ps;     /* of one: standing still */
+    tutti_ps write_ps;     /* of one: beside training, until it is of use */
 };
 
 /* What is expected over a long time. Exact for one level of checkpoints and fixed times under

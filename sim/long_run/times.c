@@ -166,6 +166,11 @@ double tutti_run_pace(const struct tutti_run_times *t, uint32_t missing)
 
 void tutti_run_describe(const struct tutti_run_times *t, struct tutti_long_run_times *ret)
 {
+    double unknown = 0;
+
+    for (uint32_t i = 0; i < t->run.cause_count; i++)
+        unknown += t->noticed[i] ? 0 : t->rate[i];
+    ret->mtbf_unknown_s = unknown > 0 ? 1 / unknown : 0;
     ret->mtbf_s = t->rate_sum > 0 ? 1 / t->rate_sum : 0;
     ret->every_ps = (tutti_ps)(t->every_s * 1e12);
     ret->stall_ps = (tutti_ps)(t->stall_s * 1e12);

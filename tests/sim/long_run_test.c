@@ -240,6 +240,7 @@ TEST(notice_is_of_use_if_it_is_long_enough)
 
     CHECK(times.interruptions > 10000);
     CHECK(times.part_s[TUTTI_RUN_LOST] <= 0);
+    CHECK(times.mtbf_s > 0 && times.mtbf_unknown_s <= 0);
     CHECK_NEAR(expect(&run).part_s[TUTTI_RUN_CHECKPOINT], times.part_s[TUTTI_RUN_CHECKPOINT], 1);
     CHECK_NEAR(expect(&run).goodput, times.goodput, 0.5);
     cause.notice_ps = 90 * S;

@@ -13,6 +13,9 @@ static const double DAY_S = 86400;
 
 enum { NUMBER_BYTES = 4 };
 
+/* Checkpoints and interruptions of all runs together: a few seconds. */
+static const double EVENTS_MAX = 1e8;
+
 static tutti_ps picoseconds(double s)
 {
     return s * 1e12 < (double)(INT64_MAX / 4) ? (tutti_ps)(s * 1e12) : INT64_MAX / 4;
@@ -112,15 +115,15 @@ static int try_interval(struct tutti_goodput_answer *a, const char *what, tutti_
 static int try_intervals(struct tutti_goodput_answer *a, struct tutti_err *err)
 {
     const tutti_ps stall_ps = a->expected.stall_ps;
-    const double mtbf_s = a->expected.mtbf_s;
+    const double mtbf_s = a->expected.mtbf_unknown_s;
     tutti_ps best = 0;
     int status = tutti_long_run_best(&a->run, &best, err);
 
     if (status == 0)
         status = try_interval(a, "best", best, err);
-    if (status == 0 && stall_ps > 0)
+    if (status == 0 && stall_ps > 0 && mtbf_s > 0)
         status = try_interval(a, "Young's", tutti_long_run_young(stall_ps, mtbf_s), err);
-    if (status == 0 && stall_ps > 0)
+    if (status == 0 && stall_ps > 0 && mtbf_s > 0)
         status = try_interval(a, "Daly's", tutti_long_run_daly(stall_ps, mtbf_s), err);
     if (status == 0)
         status = try_interval(a, "four times as often", best / 4, err);
@@ -191,14 +194,24 @@ static void percentiles(double *values, uint32_t count, double ret[3])
         ret[i] = values[(uint32_t)lround(at[i] * (count - 1))];
 }
 
+/* As many runs as were asked for, or as there is time for. */
+static uint32_t run_count(const struct tutti_goodput_question *q,
+                          const struct tutti_goodput_answer *a)
+{
+    const double events = a->expected.checkpoints + a->expected.interruptions + 1;
+
+    return q->runs * events <= EVENTS_MAX ? q->runs : (uint32_t)(EVENTS_MAX / events);
+}
+
 static int play(const struct tutti_goodput_question *q, struct tutti_goodput_answer *a,
                 struct tutti_err *err)
 {
-    double *values = calloc((size_t)q->runs * 3, sizeof(*values));
-    double *days = values + q->runs, *interruptions = values + (size_t)2 * q->runs;
+    const uint32_t runs = run_count(q, a);
+    double *values = calloc((size_t)runs * 3 + 1, sizeof(*values));
+    double *days = values + runs, *interruptions = values + (size_t)2 * runs;
     int status = values == NULL ? tutti_nomem(err) : 0;
 
-    for (uint32_t i = 0; i < q->runs && status == 0; i++) {
+    for (uint32_t i = 0; i < runs && status == 0; i++) {
         struct tutti_long_run run = a->run;
         struct tutti_long_run_times times;
 
@@ -212,11 +225,11 @@ static int play(const struct tutti_goodput_question *q, struct tutti_goodput_ans
         interruptions[i] = times.interruptions;
         a->runs_within += days[i] <= q->days;
     }
-    if (status == 0) {
-        percentiles(values, q->runs, a->goodput);
-        percentiles(days, q->runs, a->days);
-        percentiles(interruptions, q->runs, a->interruptions);
-        a->runs = q->runs;
+    if (status == 0 && runs > 0) {
+        percentiles(values, runs, a->goodput);
+        percentiles(days, runs, a->days);
+        percentiles(interruptions, runs, a->interruptions);
+        a->runs = runs;
     }
     free(values);
     return status;

@@ -160,7 +160,7 @@ struct tutti_goodput_answer {
     double goodput[3]; /* p10, p50, p90 of the runs */
     double days[3];    /* to the end, or as asked */
     double interruptions[3];
-    uint32_t runs;
+    uint32_t runs; /* 0: of too many checkpoints to be played; then there are no percentiles */
     uint32_t runs_within; /* of a training of some steps: that end within --days */
     struct tutti_goodput_tried tried[TUTTI_GOODPUT_TRIED];
     uint32_t tried_count;

@@ -40,8 +40,11 @@ static void print_goodput(const struct tutti_goodput_question *q,
 
     fprintf(out, "# goodput:  %.2f %% of %s is training that counts", 100 * a->expected.goodput,
             time_text(a->expected.total_s, text));
-    fprintf(out, " (p10 %.2f, p50 %.2f, p90 %.2f of %u runs, seeds from %" PRIu64 ")\n",
-            100 * a->goodput[0], 100 * a->goodput[1], 100 * a->goodput[2], a->runs, q->seed);
+    if (a->runs == 0)
+        fputs(" (expected; of too many checkpoints to be played)\n", out);
+    else
+        fprintf(out, " (p10 %.2f, p50 %.2f, p90 %.2f of %u runs, seeds from %" PRIu64 ")\n",
+                100 * a->goodput[0], 100 * a->goodput[1], 100 * a->goodput[2], a->runs, q->seed);
 }
 
 static void print_failures(const struct tutti_goodput_question *q,
@@ -50,9 +53,10 @@ static void print_failures(const struct tutti_goodput_question *q,
     char text[TEXT_BYTES];
     const char *before = ": ";
 
-    fprintf(out, "# failures: %.1f interruptions expected (p10 %.0f, p90 %.0f), one each %s",
-            a->expected.interruptions, a->interruptions[0], a->interruptions[2],
-            time_text(a->expected.mtbf_s, text));
+    fprintf(out, "# failures: %.1f interruptions expected", a->expected.interruptions);
+    if (a->runs > 0)
+        fprintf(out, " (p10 %.0f, p90 %.0f)", a->interruptions[0], a->interruptions[2]);
+    fprintf(out, ", one each %s", time_text(a->expected.mtbf_s, text));
     for (uint32_t i = 0; i < a->run.cause_count; i++) {
         fprintf(out, "%s%s %.1f", before, a->causes[i].name, a->expected.by_cause[i]);
         before = ", ";
@@ -113,8 +117,11 @@ static void print_end(const struct tutti_goodput_question *q, const struct tutti
     if (a->job.steps > 0) {
         fprintf(out, "# to end:   %" PRIu64 " steps in %s days without interruptions; with them ",
                 a->job.steps, tutti_number_text(a->run.work_s / 86400, number));
-        fprintf(out, "p10 %.4g, p50 %.4g, p90 %.4g days", a->days[0], a->days[1], a->days[2]);
-        if (q->days > 0)
+        if (a->runs == 0)
+            fprintf(out, "%.4g days", a->expected.total_s / 86400);
+        else
+            fprintf(out, "p10 %.4g, p50 %.4g, p90 %.4g days", a->days[0], a->days[1], a->days[2]);
+        if (q->days > 0 && a->runs > 0)
             fprintf(out, "; within %.4g days %u of %u runs", q->days, a->runs_within, a->runs);
     } else {
         fprintf(out, "# done:     %" PRIu64 " steps, as in %s days without interruptions",
@@ -161,7 +168,10 @@ static void print_assumed(const struct tutti_goodput_question *q, FILE *out)
     if (q->detect_s > 0)
         fprintf(out, ", %s until a failure is known", time_text(q->detect_s, text));
     if (!q->spares_said) {
-        fputs("; a host to replace a lost one is always there (--spares)\n", out);
+        fputs("; a host to replace a lost one is always there (--spares)", out);
+        if (q->return_s > 0)
+            fprintf(out, ", one that is preempted after %s", time_text(q->return_s, text));
+        fputc('\n', out);
         return;
     }
     fprintf(out, "; %u spare host%s", q->spares, q->spares == 1 ? "" : "s");
@@ -190,14 +200,15 @@ void tutti_goodput_print(const struct tutti_goodput_question *q,
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void json_percentiles(struct tutti_json *json, const char *key, const double values[3],
+static void json_percentiles(struct tutti_json *json, const char *key,
+                             const struct tutti_goodput_answer *a, const double values[3],
                              double scale)
 {
     static const char *const names[3] = {"p10", "p50", "p90"};
 
     tutti_json_open(json, key, '{');
     for (int i = 0; i < 3; i++)
-        tutti_json_number(json, names[i], scale * values[i]);
+        tutti_json_number(json, names[i], a->runs > 0 ? scale * values[i] : NAN);
     tutti_json_close(json);
 }
 
@@ -243,9 +254,9 @@ void tutti_goodput_json(const struct tutti_goodput_question *q,
         return;
     tutti_json_open(json, "goodput", '{');
     tutti_json_number(json, "goodput_percent", 100 * t->goodput);
-    json_percentiles(json, "goodput_percent_of_runs", a->goodput, 100);
+    json_percentiles(json, "goodput_percent_of_runs", a, a->goodput, 100);
     tutti_json_number(json, "days", t->total_s / 86400);
-    json_percentiles(json, "days_of_runs", a->days, 1);
+    json_percentiles(json, "days_of_runs", a, a->days, 1);
     tutti_json_count(json, "runs", a->runs);
     if (a->job.steps > 0 && q->days > 0)
         tutti_json_count(json, "runs_within_days", a->runs_within);
