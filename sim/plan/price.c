@@ -102,8 +102,8 @@ int plan_price(const struct plan_field *field, const struct tutti_plan_setting *
 const char *tutti_plan_caution_text(enum tutti_plan_caution caution)
 {
     static const char *const texts[TUTTI_PLAN_CAUTION_COUNT] = {
-        "tensor parallelism beyond a host: few such steps were measured, and they lie 30 % around "
-        "what is predicted",
+        ("tensor parallelism beyond a host: few such steps were measured, and they lie 30 % around "
+         "what is predicted"),
         "more than 256 hosts: but for a few rows of papers no larger step was measured",
         "context parallelism of more than 2: but for a few rows of papers none was measured",
         "a schedule of the zero-bubble kind: no such step was measured",
