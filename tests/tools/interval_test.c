@@ -10,14 +10,15 @@ static const char text[] = "# a remark\n"
                            "pytorch half one none 20 2 0.9 1.2\n"
                            "pytorch any one none 50 2 0.8 1.3 fitted\n"
                            "any any one none 500 9 0.7 2.0\n"
-                           "any any several anchored 100 5 0.95 1.4\n";
+                           "any any several anchored 100 5 0.95 1.4\n"
+                           "pytorch any one none 30 2 0.6 1.6 fitted divided\n";
 
 static void read_all(struct tutti_interval all[TUTTI_INTERVALS_MAX], size_t *count)
 {
     struct tutti_err err = {""};
 
     CHECK_OK(tutti_interval_parse("text", text, strlen(text), all, count, &err), err);
-    CHECK_INT(*count, 4);
+    CHECK_INT(*count, 5);
 }
 
 TEST(the_nearest_class_is_found)
@@ -28,6 +29,8 @@ TEST(the_nearest_class_is_found)
     } cases[] = {
         {{.framework = "pytorch", .precision = "half"}, 20},
         {{.framework = "pytorch", .precision = "full"}, 50},
+        {{.framework = "pytorch", .precision = "half", .divided = true}, 30},
+        {{.framework = "xla", .precision = "half", .divided = true}, 0},
         {{.framework = "xla", .precision = "half"}, 500},
         {{.framework = "xla", .precision = "half", .several_hosts = true, .anchored = true}, 100},
         {{.framework = "xla", .precision = "half", .several_hosts = true}, 0},
@@ -38,6 +41,7 @@ TEST(the_nearest_class_is_found)
     read_all(all, &count);
     CHECK(all[1].fitted);
     CHECK(!all[0].fitted);
+    CHECK(all[4].fitted && all[4].divided && !all[1].divided);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tutti_interval found = {.row_count = 0};
 
@@ -55,14 +59,14 @@ TEST(what_is_no_class_is_named)
     } cases[] = {
         {"pytorch half one\n",
          "t: line 1: 'pytorch half one' (FRAMEWORK PRECISION HOSTS ANCHOR ROWS FAMILIES P10 P90 "
-         "[fitted])"},
+         "[fitted] [divided])"},
         {"# x\npytorch half two none 1 1 1 1\n",
          "t: line 2: 'two none' (one or several; none or anchored)"},
         {"pytorch half one none 1 1 2 1\n",
          "t: line 1: 'pytorch half one none 1 1 2 1' (rows, and 0 < P10 <= P90)"},
         {"pytorch half one none 1 1 1 1 near\n",
          "t: line 1: 'pytorch half one none 1 1 1 1 near' (FRAMEWORK PRECISION HOSTS ANCHOR ROWS "
-         "FAMILIES P10 P90 [fitted])"},
+         "FAMILIES P10 P90 [fitted] [divided])"},
     };
     struct tutti_interval all[TUTTI_INTERVALS_MAX];
 

@@ -13,6 +13,7 @@
 #include "tools/sink.h"
 #include "tools/train/interval.h"
 #include "tools/validate/percentiles.h"
+#include "tools/validate/training_plan.h"
 #include "tools/validate/training_predict.h"
 #include "tools/validate/training_run.h"
 
@@ -38,7 +39,8 @@ static bool is_of(const struct residual *r, const struct tutti_interval *class)
 {
     return (strcmp(class->framework, any) == 0 || strcmp(class->framework, r->of.framework) == 0) &&
            (strcmp(class->precision, any) == 0 || strcmp(class->precision, r->of.precision) == 0) &&
-           class->several_hosts == r->of.several_hosts && class->anchored == r->of.anchored;
+           class->several_hosts == r->of.several_hosts && class->anchored == r->of.anchored &&
+           class->divided == r->of.divided;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -59,6 +61,7 @@ static void take(const struct tutti_training_case *one, bool anchored, struct re
     r->of.several_hosts = p->several_hosts;
     r->of.anchored = anchored;
     r->of.fitted = p->fitted;
+    r->of.divided = tutti_training_is_divided(&one->row->settings);
     all->count++;
 }
 
@@ -124,9 +127,10 @@ static bool sum_up(struct residuals *all, struct tutti_interval *class, const ch
 
 static void print_class(const struct tutti_interval *c, FILE *out)
 {
-    fprintf(out, "%s %s %s %s %u %u %.3f %.3f%s\n", c->framework, c->precision,
+    fprintf(out, "%s %s %s %s %u %u %.3f %.3f%s%s\n", c->framework, c->precision,
             c->several_hosts ? "several" : "one", c->anchored ? "anchored" : "none", c->row_count,
-            c->family_count, c->low, c->high, c->fitted ? " fitted" : "");
+            c->family_count, c->low, c->high, c->fitted ? " fitted" : "",
+            c->divided ? " divided" : "");
 }
 
 /* Each class of frameworks and precisions that has rows, then both precisions, then all. */
@@ -138,8 +142,9 @@ static void print_classes(struct residuals *all, FILE *out)
 
     for (size_t f = 0; f <= count; f++)
         for (size_t p = f == count ? 2 : 0; p < 3; p++)
-            for (int k = 0; k < 4; k++) {
-                struct tutti_interval class = {.several_hosts = k / 2 == 1, .anchored = k % 2 == 1};
+            for (int k = 0; k < 8; k++) {
+                struct tutti_interval class = {
+                    .divided = k / 4 == 1, .several_hosts = k / 2 % 2 == 1, .anchored = k % 2 == 1};
 
                 (void)snprintf(class.framework, sizeof(class.framework), "%s",
                                f == count ? any : known[f].name);
@@ -201,7 +206,7 @@ int tutti_command_fit_residuals(const struct tutti_args *args, struct tutti_sink
         fprintf(sink->out, "# Measured training steps over predicted ones: a tenth of the rows is "
                            "below P10, a tenth above P90.\n"
                            "# FRAMEWORK PRECISION HOSTS ANCHOR ROWS FAMILIES P10 P90 [fitted: "
-                           "constants were fitted to them]\n"
+                           "constants were fitted to them] [divided: models, among devices]\n"
                            "# Written by 'tutti-fit residuals traces/measured/training'.\n");
         print_coverage(&all, sink->out);
         print_classes(&all, sink->out);
@@ -219,11 +224,12 @@ const struct tutti_command tutti_fit_residuals = {
     .summary = "how far measured training steps are from predicted ones, for intervals",
     .operands = "[FILE.csv|FOLDER...]",
     .operand_max = FILES_MAX,
-    .text = "Predicts all rows of the tables twice, from their settings alone and by the first row "
-            "of each series, and prints what is measured over what is predicted in a tenth and in "
-            "nine tenths of the rows of a class: by framework, precision, and whether on several "
-            "hosts. 'tutti train' makes its p10 and p90 of that file "
-            "(traces/measured/training/residuals.txt).",
+    .text =
+        "Predicts all rows of the tables twice, from their settings alone and by the first row "
+        "of each series, and prints what is measured over what is predicted in a tenth and in "
+        "nine tenths of the rows of a class: by framework, precision, whether on several hosts, "
+        "and whether the model is divided. 'tutti train' makes its p10 and p90 of that file "
+        "(traces/measured/training/residuals.txt).",
     .examples = "tutti-fit residuals traces/measured/training",
     .run = tutti_command_fit_residuals,
 };

@@ -110,30 +110,40 @@ double tutti_train_interval_s(const struct tutti_train_found *found, double shar
                : share * (double)found->answer.step_ps / (double)TUTTI_PS_PER_S;
 }
 
+int tutti_train_interval_of(const struct tutti_interval *wanted, enum tutti_precision precision,
+                            struct tutti_interval *ret, struct tutti_err *err)
+{
+    struct tutti_interval all[TUTTI_INTERVALS_MAX];
+    struct tutti_interval of = *wanted;
+    size_t count;
+    const bool full = precision == TUTTI_PRECISION_FP32 || precision == TUTTI_PRECISION_TF32;
+    int status = tutti_interval_parse("residuals", tutti_interval_text.text,
+                                      tutti_interval_text.bytes, all, &count, err);
+
+    (void)snprintf(of.precision, sizeof(of.precision), "%s", full ? "full" : "half");
+    ret->row_count = 0;
+    if (status == 0)
+        (void)tutti_interval_find(all, count, &of, ret);
+    return status;
+}
+
 /* What was measured of such steps. Constants of one's own, servers, what the host's input limits,
  * ranks that are slow on purpose, and TPUs, are of none of the classes. */
 static int find_interval(const struct tutti_train_question *q, const struct tutti_train_ask *ask,
                          struct tutti_train_found *ret, struct tutti_err *err)
 {
-    struct tutti_interval all[TUTTI_INTERVALS_MAX];
-    size_t count;
-    bool full =
-        ask->use.precision == TUTTI_PRECISION_FP32 || ask->use.precision == TUTTI_PRECISION_TF32;
     struct tutti_interval wanted = {
         .several_hosts = ask->topo->host_count > 1,
         .anchored = q->anchor.step_ps > 0 || ask->anchor_ps > 0,
     };
-    int status = tutti_interval_parse("residuals", tutti_interval_text.text,
-                                      tutti_interval_text.bytes, all, &count, err);
 
     (void)snprintf(wanted.framework, sizeof(wanted.framework), "%s", ret->framework.name);
-    (void)snprintf(wanted.precision, sizeof(wanted.precision), "%s", full ? "full" : "half");
     ret->interval.row_count = 0;
-    if (status == 0 && ret->calibrated_count == 0 && !ask->strategy->coordinated &&
-        ret->answer.split.input_ps == 0 && ret->answer.split.late_ps == 0 && !ask->exact &&
-        strncmp(ret->answer.accelerator, "tpu", 3) != 0)
-        (void)tutti_interval_find(all, count, &wanted, &ret->interval);
-    return status;
+    if (ret->calibrated_count > 0 || ask->strategy->coordinated || ret->answer.split.input_ps > 0 ||
+        ret->answer.split.late_ps > 0 || ask->exact ||
+        strncmp(ret->answer.accelerator, "tpu", 3) == 0)
+        return 0;
+    return tutti_train_interval_of(&wanted, ask->use.precision, &ret->interval, err);
 }
 
 int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_question *q,

@@ -33,6 +33,9 @@ struct tutti_train_found_all {
 int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_question *question,
                         const struct tutti_topo *topo, struct tutti_train_found *ret,
                         struct tutti_err *err);
+/* What was measured of steps of a class, by what is compiled in; of 0 rows: nothing. */
+int tutti_train_interval_of(const struct tutti_interval *wanted, enum tutti_precision precision,
+                            struct tutti_interval *ret, struct tutti_err *err);
 /* The step at P10 or P90 (`share`: interval.low or high); NAN without an interval. */
 double tutti_train_interval_s(const struct tutti_train_found *found, double share);
 int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *question,

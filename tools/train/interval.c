@@ -14,15 +14,23 @@ static const char any[] = "any";
 static int parse_line(const char *line, struct tutti_interval *ret, struct tutti_err *err)
 {
     struct tutti_interval i = {.row_count = 0};
-    char hosts[16] = "", anchor[16] = "", fitted[16] = "";
-    int count =
-        sscanf(line, "%23s %23s %15s %15s %" SCNu32 " %" SCNu32 " %lf %lf %15s", i.framework,
-               i.precision, hosts, anchor, &i.row_count, &i.family_count, &i.low, &i.high, fitted);
+    char hosts[16] = "", anchor[16] = "", words[2][16] = {"", ""};
+    int count = sscanf(line, "%23s %23s %15s %15s %" SCNu32 " %" SCNu32 " %lf %lf %15s %15s",
+                       i.framework, i.precision, hosts, anchor, &i.row_count, &i.family_count,
+                       &i.low, &i.high, words[0], words[1]);
+    bool known = count >= 8;
 
-    if (count < 8 || (count > 8 && strcmp(fitted, "fitted") != 0))
+    for (int w = 0; w < count - 8; w++) {
+        i.fitted |= strcmp(words[w], "fitted") == 0;
+        i.divided |= strcmp(words[w], "divided") == 0;
+        known &= strcmp(words[w], "fitted") == 0 || strcmp(words[w], "divided") == 0;
+    }
+    if (!known)
         return tutti_fail(
             err, TUTTI_EINVAL,
-            "'%.60s' (FRAMEWORK PRECISION HOSTS ANCHOR ROWS FAMILIES P10 P90 [fitted])", line);
+            "'%.60s' (FRAMEWORK PRECISION HOSTS ANCHOR ROWS FAMILIES P10 P90 [fitted] "
+            "[divided])",
+            line);
     if ((strcmp(hosts, "one") != 0 && strcmp(hosts, "several") != 0) ||
         (strcmp(anchor, "none") != 0 && strcmp(anchor, "anchored") != 0))
         return tutti_fail(err, TUTTI_EINVAL, "'%s %s' (one or several; none or anchored)", hosts,
@@ -31,7 +39,6 @@ static int parse_line(const char *line, struct tutti_interval *ret, struct tutti
         return tutti_fail(err, TUTTI_EINVAL, "'%.60s' (rows, and 0 < P10 <= P90)", line);
     i.several_hosts = strcmp(hosts, "several") == 0;
     i.anchored = strcmp(anchor, "anchored") == 0;
-    i.fitted = count > 8;
     *ret = i;
     return 0;
 }
@@ -75,7 +82,7 @@ static const struct tutti_interval *find(const struct tutti_interval *intervals,
         if (strcmp(intervals[i].framework, framework) == 0 &&
             strcmp(intervals[i].precision, precision) == 0 &&
             intervals[i].several_hosts == wanted->several_hosts &&
-            intervals[i].anchored == wanted->anchored)
+            intervals[i].anchored == wanted->anchored && intervals[i].divided == wanted->divided)
             return &intervals[i];
     return NULL;
 }

@@ -11,8 +11,9 @@ struct tutti_err;
 
 enum { TUTTI_INTERVAL_NAME_BYTES = 24 };
 
-/* Rows alike: "FRAMEWORK PRECISION HOSTS ANCHOR ROWS FAMILIES P10 P90 [fitted]", as "tensorflow
- * half one anchored 139 3 0.93 1.11"; "any" stands for all frameworks, or both precisions. */
+/* Rows alike: "FRAMEWORK PRECISION HOSTS ANCHOR ROWS FAMILIES P10 P90 [fitted] [divided]", as
+ * "tensorflow half one anchored 139 3 0.93 1.11"; "any" stands for all frameworks, or both
+ * precisions. */
 struct tutti_interval {
     char framework[TUTTI_INTERVAL_NAME_BYTES];
     char precision[TUTTI_INTERVAL_NAME_BYTES]; /* "full": 32 bits, "half": fewer */
@@ -23,9 +24,10 @@ struct tutti_interval {
     double low;            /* measured / predicted: a tenth of the rows is below, */
     double high;           /* a tenth above */
     bool fitted;           /* constants were fitted to these rows themselves */
+    bool divided;          /* of models with model parallelism */
 };
 
-enum { TUTTI_INTERVALS_MAX = 128 };
+enum { TUTTI_INTERVALS_MAX = 256 };
 
 /* Reads such lines; what begins with '#' is a remark. -TUTTI_EINVAL names the line. */
 int tutti_interval_parse(const char *name, const char *text, size_t bytes,

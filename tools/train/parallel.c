@@ -8,6 +8,7 @@
 #include "tools/cli/calib.h"
 #include "tools/sink.h"
 #include "tools/train/curve.h"
+#include "tools/train/found.h"
 #include "topo/topo.h"
 
 /* ---- one machine ----------------------------------------------------------------------------- */
@@ -80,6 +81,22 @@ static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_ques
     return ask;
 }
 
+/* What was measured of such steps. Constants of one's own, what the host's input limits, and TPUs,
+ * are of none of the classes. */
+static int find_interval(const struct tutti_train_question *q, const struct tutti_topo *topo,
+                         struct tutti_train_parallel_found *ret, struct tutti_err *err)
+{
+    struct tutti_interval wanted = {
+        .several_hosts = topo->host_count > 1, .anchored = q->anchor.step_ps > 0, .divided = true};
+
+    (void)snprintf(wanted.framework, sizeof(wanted.framework), "%s", ret->framework.name);
+    ret->interval.row_count = 0;
+    if (ret->calibrated_count > 0 || ret->answer.split.input_ps > 0 ||
+        strncmp(ret->answer.accelerator, "tpu", 3) == 0)
+        return 0;
+    return tutti_train_interval_of(&wanted, q->ask.use.precision, &ret->interval, err);
+}
+
 int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
                              const struct tutti_topo *topo, struct tutti_train_parallel_found *ret,
                              struct tutti_err *err)
@@ -101,9 +118,10 @@ int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
     watch.cut = ret->cut;
     if (status == 0)
         status = tutti_parallel_predict(&ask, &ret->answer, err);
-    if (status == 0 && watch.lost) {
-        tutti_parallel_answer_free(&ret->answer);
-        status = tutti_nomem(err);
+    if (status == 0) {
+        status = watch.lost ? tutti_nomem(err) : find_interval(&q->of_train, topo, ret, err);
+        if (status < 0)
+            tutti_parallel_answer_free(&ret->answer);
     }
     if (status < 0) {
         tutti_train_parallel_watch_done(&watch);
