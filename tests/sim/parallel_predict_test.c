@@ -7,6 +7,7 @@
 
 #include "runtime/status.h"
 #include "runtime/strategy.h"
+#include "sim/predict.h"
 #include "tests/alloc_fail.h"
 #include "tests/test.h"
 #include "topo/topo.h"
@@ -299,6 +300,89 @@ TEST(more_is_never_slower)
         CHECK(waits >= even);
         CHECK(late > usual);
     }
+}
+
+static tutti_ps price_of(const char *spec, enum tutti_collective collective, uint64_t count)
+{
+    struct tutti_ask ask = {
+        .size = sizeof(ask),
+        .params = {.collective = collective, .dtype = TUTTI_BFLOAT16, .count = count}};
+    struct tutti_topo *topo = NULL;
+    struct tutti_answer answer;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
+    ask.topo = topo;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    tutti_topo_free(topo);
+    return answer.time_ps;
+}
+
+/* As many collectives as traffic is counted for (runtime/parallel.h), each at its price: of a GPT
+ * with 2 experts of 8 a token, s 2048, h 1024, cut by tensor 2 and expert 8. */
+TEST(what_is_sent_is_what_is_counted)
+{
+    enum { TOKENS = 2048, HIDDEN = 1024, ACTIVE = 2, LAYERS = 4, TENSOR = 2, EXPERT = 8 };
+    const struct tutti_model_params params = {.size = sizeof(params),
+                                              .sequence = TOKENS,
+                                              .vocabulary = 32000,
+                                              .transformer = {.layers = LAYERS,
+                                                              .hidden = HIDDEN,
+                                                              .heads = 16,
+                                                              .feed_forward = 4096,
+                                                              .experts = 8,
+                                                              .active_experts = ACTIVE}};
+    const struct tutti_framework *megatron = NULL;
+    struct tutti_parallel_traffic_params asked = {.size = sizeof(asked)};
+    struct tutti_parallel_traffic traffic;
+    struct tutti_parallel_answer a;
+    struct tutti_framework f;
+    struct tutti_err err = {""};
+    struct world w;
+
+    open_world(&w, "dgx-h100:nodes=2", "mlp",
+               (struct tutti_parallel){.tensor = TENSOR,
+                                       .data = 8,
+                                       .expert = EXPERT,
+                                       .sequence_parallel = true,
+                                       .micro_batches = 3});
+    tutti_model_free(w.model);
+    CHECK_OK(tutti_model_new("llama", &params, &w.model, &err), err);
+    CHECK_OK(tutti_framework_find("megatron", &megatron, &err), err);
+    f = *megatron;
+    f.wait_us = 0;
+    w.ask.model = w.model;
+    w.ask.use.framework = &f;
+    a = predict(&w);
+    asked.parallel = &w.parallel;
+    asked.model = w.model;
+    CHECK_OK(tutti_parallel_traffic_of(&asked, &traffic, &err), err);
+    CHECK_INT(traffic.calls[TUTTI_TRAFFIC_EXPERT], 4 * LAYERS * 3);
+    CHECK_INT(a.split.expert_ps, (tutti_ps)traffic.calls[TUTTI_TRAFFIC_EXPERT] *
+                                     price_of("dgx-h100:nodes=2,gpus=4", TUTTI_ALLTOALL,
+                                              TOKENS * HIDDEN * ACTIVE / TENSOR / EXPERT));
+    tutti_parallel_answer_free(&a);
+    close_world(&w);
+
+    open_world(&w, "dgx-h100", "mlp", (struct tutti_parallel){.tensor = 8, .micro_batches = 3});
+    tutti_model_free(w.model);
+    CHECK_OK(tutti_model_new("gpt2-355m", NULL, &w.model, &err), err);
+    w.ask.model = w.model;
+    w.ask.use.framework = &f;
+    w.ask.use.recompute = TUTTI_RECOMPUTE_FULL;
+    a = predict(&w);
+    asked.full_recompute = true;
+    asked.model = w.model;
+    CHECK_OK(tutti_parallel_traffic_of(&asked, &traffic, &err), err);
+    CHECK_INT(traffic.calls[TUTTI_TRAFFIC_TENSOR], 6 * 24 * 3);
+    CHECK_INT(a.split.tensor_ps, (tutti_ps)(traffic.calls[TUTTI_TRAFFIC_TENSOR] +
+                                            traffic.calls[TUTTI_TRAFFIC_EMBEDDING] +
+                                            traffic.calls[TUTTI_TRAFFIC_HEAD]) *
+                                         price_of("dgx-h100", TUTTI_ALLREDUCE, 1024 * 1024) +
+                                     (tutti_ps)traffic.calls[TUTTI_TRAFFIC_LOSS] *
+                                         price_of("dgx-h100", TUTTI_ALLREDUCE, 1024 * 2));
+    tutti_parallel_answer_free(&a);
+    close_world(&w);
 }
 
 /* What is told of a step is the step: tasks of a device follow each other, and the last ends it. */
