@@ -35,6 +35,8 @@ static struct tutti_group_shape shape_of(const struct tutti_topo *topo, struct t
     const uint32_t per_host = ranks_on_host(topo);
     struct tutti_group_shape shape = {.axis = axis};
 
+    if (per_host == 0 && (axis.size == topo->rank_count || tutti_part_is_flat(topo)))
+        return (struct tutti_group_shape){axis, axis.size, 1};
     if (per_host == 0)
         return shape;
     if (per_host % axis.period == 0)
@@ -173,18 +175,21 @@ int tutti_groups_hop(const struct tutti_groups *g, enum tutti_parallel_group gro
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* On a machine of which no part can be made: round a ring of the members, by the slowest link. */
+/* On a machine of which no part can be made: round a ring of the members, by the slowest link; of
+ * meshes and tori both ways round. */
 static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape *shape,
                    enum tutti_collective collective, uint64_t bytes, struct tutti_kept_price *ret,
                    struct tutti_err *err)
 {
     const uint64_t rounds =
         (uint64_t)(shape->axis.size - 1) * (collective == TUTTI_ALLREDUCE ? 2 : 1);
+    const uint32_t ways = g->ask->topo->shape.dim_count > 0 ? 2 : 1;
     const struct tutti_kept_hop *hop;
 
     if (hop_of(g, &shape->axis, &hop) < 0)
         return tutti_nomem(err);
-    ret->wire_ps = moved_ps(tutti_times(bytes / shape->axis.size + 1, rounds), hop->bytes_per_s);
+    ret->wire_ps =
+        moved_ps(tutti_times(bytes / shape->axis.size / ways + 1, rounds), hop->bytes_per_s);
     ret->ps = ret->wire_ps + (tutti_ps)rounds * hop->latency_ps;
     return 0;
 }

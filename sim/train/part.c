@@ -136,20 +136,6 @@ int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
     return 0;
 }
 
-int tutti_part_of_hosts(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
-                        struct tutti_topo **ret)
-{
-    uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
-
-    if (!topo->is_preset || per_host == 0 || topo->rank_count % topo->host_count != 0)
-        return 0;
-    if (on_host == per_host)
-        return make(topo->name, host_count, 0, on_host * host_count, ret);
-    if (host_count == 1)
-        return make(topo->name, 1, on_host, on_host, ret);
-    return make_across(topo, on_host, host_count, ret);
-}
-
 /* ---- more or fewer devices ------------------------------------------------------------------- */
 
 /* The SPEC of a preset of `n=` ranks, or of a slice "AxB", with other dimensions. */
@@ -205,6 +191,34 @@ static int make_host_count(const struct tutti_topo *topo, uint32_t n, struct tut
     if (n < per_host)
         return make(topo->name, 1, n, n, ret);
     return n % per_host == 0 ? make(topo->name, n / per_host, 0, n, ret) : 0;
+}
+
+bool tutti_part_is_flat(const struct tutti_topo *topo)
+{
+    return topo->is_preset && strncmp(topo->name, "switch:", 7) == 0;
+}
+
+int tutti_part_of_hosts(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
+                        struct tutti_topo **ret)
+{
+    const uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
+    const uint32_t ranks = on_host * host_count;
+    char text[32];
+
+    if (!topo->is_preset)
+        return 0;
+    if (ranks == topo->rank_count)
+        return make_spec(topo->name, ranks, ret);
+    (void)snprintf(text, sizeof(text), "n=%u", ranks);
+    if (tutti_part_is_flat(topo))
+        return make_ranks(topo->name, text, ranks, ret);
+    if (per_host == 0 || topo->rank_count % topo->host_count != 0)
+        return 0;
+    if (on_host == per_host)
+        return make(topo->name, host_count, 0, ranks, ret);
+    if (host_count == 1)
+        return make(topo->name, 1, on_host, on_host, ret);
+    return make_across(topo, on_host, host_count, ret);
 }
 
 int tutti_train_machine(const struct tutti_topo *topo, uint32_t device_count,

@@ -11,9 +11,12 @@
 int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
                   struct tutti_topo **ret);
 
-/* The machine of so many ranks on each of so many hosts, with their share of the network cards. As
- * above. */
+/* The machine of so many ranks on each of so many hosts, with their share of the network cards; all
+ * ranks, or some of a switch, are on one host. As above. */
 int tutti_part_of_hosts(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
                         struct tutti_topo **ret);
+
+/* Whether any ranks are to each other as all are: the devices of one switch. */
+bool tutti_part_is_flat(const struct tutti_topo *topo);
 
 #endif
