@@ -146,6 +146,10 @@ static const struct tutti_option options[] = {
      .value = "on|off",
      .standard = "on",
      .help = "search again with other memory, networks and batches until another plan wins"},
+    {.name = "exact",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "collectives simulated at each size and number of hosts, as 'tutti train' does, not "
+             "between a few of them: minutes"},
     {.name = "unpruned",
      .type = TUTTI_OPTION_FLAG,
      .help = "predict all that fits: the same answer, later"},

@@ -229,8 +229,49 @@ static void print_missed(const struct tutti_plan_question *q, const struct tutti
             q->ask.goal == TUTTI_PLAN_MONEY ? "cost" : "time");
 }
 
-static int print_page(const struct tutti_plan_question *q, const struct tutti_plan_result *result,
-                      struct tutti_sink *sink, struct tutti_err *err)
+static void print_degree(const char *option, uint32_t degree, FILE *out)
+{
+    if (degree > 1)
+        fprintf(out, " --%s %" PRIu32, option, degree);
+}
+
+/* The words by which `tutti train` takes the first plan apart. */
+static void print_command(const struct tutti_args *args, const struct tutti_plan_question *q,
+                          const struct tutti_plan_setting *plan, FILE *out)
+{
+    static const char *const strategies[] = {"ddp", "zero1", "zero2", "fsdp"};
+    static const char *const passed[] = {"precision", "framework", "device",    "optimizer",
+                                         "seq",       "vocab",     "attention", "calib"};
+    const struct tutti_parallel *p = &plan->parallel;
+
+    fprintf(out, "# train:    tutti train %s --model %s --strategy %s",
+            q->machines[plan->machine].topo->name, tutti_args_text(args, "model"),
+            strategies[p->sharding]);
+    print_degree("tp", p->tensor, out);
+    print_degree("pp", p->pipeline, out);
+    print_degree("vp", p->virtual_stages, out);
+    print_degree("cp", p->context, out);
+    print_degree("ep", p->expert, out);
+    fprintf(out, " --dp %" PRIu32 " --global-batch %" PRIu64 " --micro-batch %" PRIu32, p->data,
+            q->ask.global_batch, p->micro_batch);
+    if (p->pipeline > 1 && p->schedule != TUTTI_PIPELINE_1F1B &&
+        p->schedule != TUTTI_PIPELINE_INTERLEAVED)
+        fprintf(out, " --pipeline %s", tutti_pipeline_name(p->schedule));
+    if (p->tensor > 1 && !p->sequence_parallel)
+        fputs(" --sp off", out);
+    if (p->context_kind != TUTTI_CONTEXT_RING)
+        fprintf(out, " --context %s", tutti_context_name(p->context_kind));
+    if (plan->recompute != TUTTI_RECOMPUTE_NONE)
+        fprintf(out, " --recompute %s", tutti_recompute_name(plan->recompute));
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+        if (tutti_args_given(args, passed[i]))
+            fprintf(out, " --%s %s", passed[i], tutti_args_text(args, passed[i]));
+    fputc('\n', out);
+}
+
+static int print_page(const struct tutti_args *args, const struct tutti_plan_question *q,
+                      const struct tutti_plan_result *result, struct tutti_sink *sink,
+                      struct tutti_err *err)
 {
     const struct tutti_plan_answer *answer = &result->answer;
     struct tutti_column shown[COLUMNS];
@@ -252,6 +293,7 @@ static int print_page(const struct tutti_plan_question *q, const struct tutti_pl
         tutti_table_print(best, &page);
         print_missed(q, &answer->best[0], page.out);
         tutti_plan_why(q, result, page.out);
+        print_command(args, q, &answer->best[0].plan, page.out);
         if (q->machine_count > 1) {
             fputs("# front:    nothing is better in one of time, cost and devices and as good in "
                   "the others\n",
@@ -293,7 +335,7 @@ int tutti_plan_print(const struct tutti_args *args, const struct tutti_plan_ques
     if (tutti_args_is(args, "format", "csv"))
         return print_csv(q, &result->answer, sink, err);
     if (tutti_args_is(args, "format", "table"))
-        return print_page(q, result, sink, err);
+        return print_page(args, q, result, sink, err);
     tutti_plan_print_json(q, result, sink);
     return 0;
 }

@@ -339,6 +339,7 @@ static void fill_ask(const struct tutti_args *args, struct tutti_plan_question *
     q->ask.space = &q->space;
     q->ask.prices = q->prices;
     q->ask.best_count = (uint32_t)tutti_args_number(args, "top");
+    q->ask.exact = tutti_args_flag(args, "exact");
     q->ask.unpruned = tutti_args_flag(args, "unpruned");
     q->ask.gradient_bytes = (uint32_t)tutti_args_number(args, "gradient-bytes");
     q->ask.memory_ppm = (uint64_t)(tutti_args_real(args, "memory") * PPM_A_PERCENT + 0.5);
