@@ -101,6 +101,10 @@ static bool is_same(const struct tutti_training_row *ours, const struct tutti_tr
             strcmp(a, "V100-32GB") == 0)
             continue;
 
+        /* Stages of a device that a source states elsewhere. */
+        if (strcmp(fields[i].name, "vp") == 0 && b[0] == '\0')
+            continue;
+
         /* A collected source may go on with a note beside it. */
         if (strcmp(fields[i].name, "source") == 0 && strncmp(a, b, strlen(a)) == 0)
             continue;
