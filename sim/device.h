@@ -49,11 +49,17 @@ struct tutti_framework {
     double
         wait_us; /* each of them takes so much longer than by itself, times the root of its ranks:
                        for hosts that are late */
-    double message_us;   /* each message between stages, beside what its route takes */
-    double bucket_MB;    /* gradients that are reduced at once; 0: all of a stage's */
-    double overlap;      /* of what backward could hide of gradients' collectives */
-    double overlap_next; /* of what the next forward could hide of gathered weights (ZeRO-1, -2) */
-    double async_tensor; /* of collectives that could run beside products, where they are to */
+    double message_us;     /* each message between stages, beside what its route takes */
+    double bucket_MB;      /* gradients that are reduced at once; 0: all of a stage's */
+    double bucket_rank_MB; /* and, where not all, at least so much for each rank that
+                              reduces them */
+    double rank_us;       /* of a collective of data parallelism among hosts, for each of its ranks,
+                              beside what it takes by itself: networks that are slow at scale */
+    double overlap;       /* of what backward could hide of gradients' collectives */
+    double overlap_next;  /* of what the next forward could hide of gathered weights (ZeRO-1, -2) */
+    double async_tensor;  /* of collectives that could run beside products, where they are to: in
+                            backward passes beside the gradients of weights, */
+    double async_forward; /* and in forward passes beside parts of the products that need them */
     /* How far apart devices that do the same are in a micro-batch, as a part of its time (the
      * coefficient of variation), and how far data that hosts read and decode drive them apart: a
      * step that is in step with others takes as long as the slowest. */
@@ -62,8 +68,8 @@ struct tutti_framework {
     const char *source;
 };
 
-/* "pytorch", "compiled", "megatron", "deepspeed", "nanotron", "tensorflow", "tensorflow-xla",
- * "xla"; *ret_count of them. */
+/* "pytorch", "compiled", "megatron", "megatron-lm", "internevo", "deepspeed", "nanotron",
+ * "tensorflow", "tensorflow-xla", "xla"; *ret_count of them. */
 const struct tutti_framework *tutti_frameworks(size_t *ret_count);
 /* By name, or as the columns of tables spell it ("TensorFlow 1.15 (NGC)", "Megatron-DeepSpeed,
  * 1F1B"); -TUTTI_EINVAL with all of them. */

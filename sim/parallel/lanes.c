@@ -27,6 +27,7 @@ struct lanes {
     int status;      /* of the first that failed */
     double sum_ps;   /* of all collectives so far */
     uint32_t *order; /* layers of the device, repeats counted, as forward passes go */
+    uint32_t *chunk; /* [as `order`]: which of the device's they are of */
     uint32_t count;
     tutti_ps work_ps;        /* until then the device works, */
     tutti_ps lane_ps[LANES]; /* collectives of a lane run, */
@@ -49,9 +50,10 @@ static int list_layers(struct lanes *l, uint32_t d)
                 return tutti_fail(l->err, TUTTI_EINVAL,
                                   "a device of '%" PRIu64 "' layers (at most %d)", count,
                                   LAYERS_MAX);
-            l->order = calloc((size_t)count + 1, sizeof(*l->order));
+            l->order = calloc(2 * (size_t)count + 2, sizeof(*l->order));
             if (l->order == NULL)
                 return tutti_nomem(l->err);
+            l->chunk = l->order + count + 1;
         }
         for (uint32_t chunk = 0; chunk < run->p.virtual_stages; chunk++) {
             const uint32_t stage = tutti_pipeline_stage(&run->pipeline, d, chunk);
@@ -59,8 +61,10 @@ static int list_layers(struct lanes *l, uint32_t d)
 
             for (uint32_t i = 0; i < kinds; i++) {
                 count += fills == 0 ? repeats[i] : 0;
-                for (uint32_t k = 0; k < repeats[i] && fills == 1; k++)
+                for (uint32_t k = 0; k < repeats[i] && fills == 1; k++) {
+                    l->chunk[l->count] = chunk;
                     l->order[l->count++] = i;
+                }
             }
         }
     }
@@ -78,6 +82,22 @@ static tutti_ps backward_ps(const struct lanes *l, uint32_t at)
 
     return tutti_pass_sum(&passes->pass[TUTTI_PASS_BACKWARD]) +
            tutti_pass_sum(&passes->pass[TUTTI_PASS_WEIGHTS]);
+}
+
+/* What a device of an interleaved pipeline does between its last micro-batch of one chunk and that
+ * of the next: those before it, of as many as there are devices. */
+static tutti_ps between_ps(const struct lanes *l, uint32_t chunk, bool backward)
+{
+    const struct tutti_parallel *p = &l->run->p;
+    const uint32_t group = p->pipeline < p->micro_batches ? p->pipeline : p->micro_batches;
+    tutti_ps sum = 0;
+
+    if (l->run->pipeline.pipeline != TUTTI_PIPELINE_INTERLEAVED)
+        return 0;
+    for (uint32_t at = 0; at < l->count; at++)
+        if (l->chunk[at] == chunk)
+            sum += backward ? backward_ps(l, at) : forward_ps(l, at);
+    return sum * (tutti_ps)(group - 1);
 }
 
 static void add_variable(const struct lanes *l, const struct tutti_variable *v, struct pack *pack)
@@ -111,6 +131,9 @@ static void add_price(struct lanes *l, enum tutti_parallel_group group,
     l->status = tutti_groups_price(
         &l->run->groups, (struct tutti_group_call){group, collective, count, element_bytes}, &price,
         l->err);
+    if (l->run->groups.shapes[group].host_count != 1)
+        price.ps +=
+            (tutti_ps)llround(l->run->ask.use.framework->rank_us * ranks * (double)TUTTI_PS_PER_US);
     if (price.share < TUTTI_SHARE_ONE)
         l->slowed_ps +=
             (tutti_ps)tutti_muldiv((uint64_t)price.ps, price.share, TUTTI_SHARE_ONE - price.share);
@@ -190,9 +213,11 @@ static tutti_ps send_pack(struct lanes *l, struct pack *pack, int lane, tutti_ps
 /* Whether enough is there: packs are as large as the framework's, and never cut variables. */
 static bool is_full(const struct lanes *l, const struct pack *pack, uint32_t element_bytes)
 {
-    const double bucket = l->run->ask.use.framework->bucket_MB * MEGA;
+    const struct tutti_framework *f = l->run->ask.use.framework;
+    const uint32_t ranks = l->run->groups.shapes[TUTTI_GROUP_DATA].axis.size;
+    const double bucket = fmax(f->bucket_MB, f->bucket_rank_MB * ranks) * MEGA;
 
-    return bucket > 0 &&
+    return f->bucket_MB > 0 &&
            (double)tutti_plus(pack->dense, pack->experts) * (double)element_bytes >= bucket;
 }
 
@@ -207,6 +232,8 @@ static void go_backward(struct lanes *l)
     for (uint32_t at = l->count; at-- > 0;) {
         const struct tutti_layer *layer = &l->run->ask.model->layers[l->order[at]];
 
+        if (at + 1 < l->count && l->chunk[at] != l->chunk[at + 1])
+            l->work_ps += between_ps(l, l->chunk[at], true);
         l->work_ps += backward_ps(l, at);
         for (uint32_t v = layer->variable_count; v-- > 0;) {
             add_variable(l, &layer->variables[v], &pack);
@@ -256,6 +283,12 @@ static tutti_ps go_forward(struct lanes *l, uint32_t *first, uint32_t end, tutti
     tutti_ps alone_ps = 0;
 
     for (; *first < end; ++*first) {
+        if (*first > 0 && l->chunk[*first] != l->chunk[*first - 1]) {
+            const tutti_ps ps = between_ps(l, l->chunk[*first - 1], false);
+
+            l->work_ps += ps;
+            alone_ps += ps;
+        }
         l->work_ps = later(l->work_ps, there_ps) + forward_ps(l, *first);
         alone_ps += forward_ps(l, *first);
     }

@@ -313,14 +313,24 @@ static void send_again(struct calls *c, const struct tutti_layer *layer)
     c->host_us[TUTTI_PASS_BACKWARD] += c->host_us[TUTTI_PASS_FORWARD];
 }
 
-/* What runs beside the products of gradients of weights. */
+static void hide_way(struct calls *c, enum tutti_pass way, double share, tutti_ps hideable_ps,
+                     tutti_ps beside_ps)
+{
+    const tutti_ps most = hideable_ps < beside_ps ? hideable_ps : beside_ps;
+
+    c->ps[way][TUTTI_PART_TENSOR] -= (tutti_ps)llround(share * (double)most);
+}
+
+/* What runs beside the products of gradients of weights, and beside parts of those that need it. */
 static void hide(struct calls *c, const struct tutti_layer_parts *parts)
 {
-    const double share = c->run->ask.use.framework->async_tensor;
-    const tutti_ps most = c->hideable_ps < parts->weights_ps ? c->hideable_ps : parts->weights_ps;
+    const struct tutti_framework *f = c->run->ask.use.framework;
 
-    if (c->run->p.async_tensor)
-        c->ps[TUTTI_PASS_BACKWARD][TUTTI_PART_TENSOR] -= (tutti_ps)llround(share * (double)most);
+    if (!c->run->p.async_tensor)
+        return;
+    hide_way(c, TUTTI_PASS_FORWARD, f->async_forward, c->ps[TUTTI_PASS_FORWARD][TUTTI_PART_TENSOR],
+             parts->forward_ps);
+    hide_way(c, TUTTI_PASS_BACKWARD, f->async_tensor, c->hideable_ps, parts->weights_ps);
 }
 
 static void put_together(const struct calls *c, const struct tutti_layer *layer,

@@ -18,8 +18,10 @@ static const struct tutti_framework_constant constants[] = {
     {FIELD(step_us), 1e6, 0.7},         {FIELD(layer_step_us), 1e6, 0.7},
     {FIELD(collective_us), 1e6, 0.7},   {FIELD(staged_collective_us), 1e6, 0.7},
     {FIELD(wait_us), 1e6, 0.7},         {FIELD(message_us), 1e6, 0.7},
-    {FIELD(bucket_MB), 1e6, 0.7},       {FIELD(overlap), 1, 0.35},
+    {FIELD(bucket_MB), 1e6, 0.7},       {FIELD(bucket_rank_MB), 1e6, 0.7},
+    {FIELD(rank_us), 1e6, 0.7},         {FIELD(overlap), 1, 0.35},
     {FIELD(overlap_next), 1, 0.35},     {FIELD(async_tensor), 1, 0.35},
+    {FIELD(async_forward), 1, 0.35},
 };
 
 const struct tutti_framework_constant *tutti_framework_constants(size_t *ret_count)

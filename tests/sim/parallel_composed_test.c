@@ -404,6 +404,8 @@ static void play_both(uint64_t seed, bool overlap, struct world *w, tutti_ps *re
     w->framework.forward_us = w->framework.backward_us = 0;
     w->framework.step_us = w->framework.layer_step_us = 0;
     w->framework.bucket_MB = overlap ? 2 : 0;
+    w->framework.bucket_rank_MB = w->framework.rank_us = 0;
+    w->framework.overlap = 1;
     w->framework.spread = w->framework.input_spread = 0;
     w->ask.algorithm = "ring";
     w->ask.protocols = free_protocols;
