@@ -67,8 +67,7 @@ static bool is_measured(const struct tutti_training_row *row)
     return row->measured_step_s > 0;
 }
 
-/* Whether the one is a way to do what the other does. */
-static bool is_alike(const struct tutti_training_row *a, const struct tutti_training_row *b)
+bool tutti_fit_rows_alike(const struct tutti_training_row *a, const struct tutti_training_row *b)
 {
     return a->settings.gpus == b->settings.gpus && a->settings.hidden == b->settings.hidden &&
            a->settings.layers == b->settings.layers &&
@@ -83,7 +82,7 @@ static bool is_near(const struct tutti_fit_rows *rows, const struct tutti_traini
         const struct tutti_training_row *other = rows->rows[i].row;
 
         if (is_measured(other) && row->measured_step_s > within * other->measured_step_s &&
-            is_alike(row, other))
+            tutti_fit_rows_alike(row, other))
             return false;
     }
     return true;

@@ -35,6 +35,10 @@ int tutti_fit_rows_open(const struct tutti_args *args, struct tutti_fit_rows *re
                         struct tutti_err *err);
 void tutti_fit_rows_close(struct tutti_fit_rows *rows);
 
+/* Whether the one row is another way to do what the other does: the same model, batch and number of
+ * devices. */
+bool tutti_fit_rows_alike(const struct tutti_training_row *a, const struct tutti_training_row *b);
+
 /* "12 rows, median 3.10 %, mean 4.20 %, p90 9.00 %, worst 31.00 %" of errors in percent, which it
  * sorts. */
 void tutti_fit_print_spread(double *errors, size_t count, FILE *out);

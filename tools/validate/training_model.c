@@ -76,7 +76,7 @@ static int by_shape(const struct tutti_training_row_settings *s, struct tutti_wo
                                    .transformer = {.layers = count_of(s->layers),
                                                    .hidden = count_of(s->hidden),
                                                    .heads = count_of(s->heads)}};
-    bool gpt = tutti_training_says(s->model, "gpt");
+    bool gpt = tutti_training_says(s->model, "gpt") || tutti_training_says(s->model, "MT-NLG");
     int status;
 
     if (p.sequence == 0 || p.transformer.layers == 0 || p.transformer.hidden == 0 ||
@@ -117,13 +117,48 @@ static int by_name(const char *name, const struct tutti_model_params *known,
     return tutti_model_new(name, &p, ret, err);
 }
 
+/* A known model with fewer layers: "Llama 3.1 405b (proxy, fewer layers)". */
+static int with_layers(const struct tutti_training_row_settings *s, struct tutti_workload **model,
+                       struct tutti_err *err)
+{
+    const struct tutti_workload *known = *model;
+    struct tutti_model_params p = {.size = sizeof(p),
+                                   .sequence = known->sequence,
+                                   .vocabulary = known->transformer.vocabulary,
+                                   .transformer = known->transformer};
+    struct tutti_workload *made = NULL;
+    int status;
+
+    p.transformer.layers = count_of(s->layers);
+    status = tutti_model_new(known->transformer.gated ? "llama" : "gpt", &p, &made, err);
+    if (status < 0)
+        return status;
+    tutti_model_free(*model);
+    *model = made;
+    return 0;
+}
+
+static bool has_other_layers(const struct tutti_training_row_settings *s,
+                             const struct tutti_workload *model)
+{
+    return tutti_training_says(s->model, "fewer layers") && count_of(s->layers) > 0 &&
+           model->transformer.layers > 0 && model->transformer.experts == 0 &&
+           model->transformer.layers != count_of(s->layers);
+}
+
 /* By the model's own words; where they name none, by those of the variant as well, which may say of
  * how many dimensions it is. */
 static const char *recognize(const struct tutti_training_row_settings *s,
                              struct tutti_model_params *params)
 {
-    const char *name = tutti_model_recognize(s->model, count_of(s->seq_len), params);
     char words[256];
+    const char *name;
+
+    (void)snprintf(words, sizeof(words), "%.*s",
+                   (int)(tutti_training_says(s->model, "fewer layers") ? strcspn(s->model, "(")
+                                                                       : strlen(s->model)),
+                   s->model);
+    name = tutti_model_recognize(words, count_of(s->seq_len), params);
 
     if (name != NULL || s->variant[0] == '\0' || s->layers != TUTTI_UNSTATED)
         return name;
@@ -143,6 +178,8 @@ int tutti_training_plan_model(const struct tutti_training_row_settings *s,
     name = recognize(s, &params);
     status = name != NULL ? by_name(name, &params, s, &plan->model, err)
                           : by_shape(s, &plan->model, err);
+    if (status == 0 && has_other_layers(s, plan->model))
+        status = with_layers(s, &plan->model, err);
     plan->ask.model = plan->model;
     return status;
 }

@@ -113,6 +113,20 @@ static void choose_habits(const struct tutti_training_row_settings *s, const str
                         tutti_training_says(s->framework, "interleaved");
 }
 
+/* InternEvo and Megatron-LM in fp16 reduce gradients as they are
+ * (accumulate_allreduce_grads_in_fp32 is forced for bf16 alone), and so do NeMo's recipes
+ * (grad_reduce_in_fp32=False); others as the framework has it. */
+static uint32_t reduced_bytes(const struct tutti_training_row_settings *s)
+{
+    bool fp16 = strcmp(s->precision, "fp16") == 0;
+
+    return tutti_training_says(s->framework, "InternEvo") ||
+                   tutti_training_says(s->framework, "NeMo") ||
+                   (fp16 && tutti_training_says(s->framework, "Megatron-LM"))
+               ? 2
+               : 0;
+}
+
 /* ---- stages ---------------------------------------------------------------------------------- */
 
 /* Where a layer at both ends less makes stages equal, the embedding and the head count as layers
@@ -206,7 +220,10 @@ static void divide_memory(struct tutti_training_plan *plan)
 
 bool tutti_training_is_divided(const struct tutti_training_row_settings *s)
 {
-    return s->tp > 1 || s->pp > 1 || s->cp > 1 || s->ep > 1;
+    return s->tp > 1 || s->pp > 1 || s->cp > 1 || s->ep > 1 ||
+           (s->pp == 1 && s->zero_stage <= 1 &&
+            (tutti_training_says(s->framework, "nanotron") ||
+             tutti_training_says(s->framework, "megatron")));
 }
 
 int tutti_training_plan_parallel(const struct tutti_training_row_settings *s,
@@ -221,7 +238,11 @@ int tutti_training_plan_parallel(const struct tutti_training_row_settings *s,
     if (status < 0)
         return status;
     choose_sharding(s, habit, plan);
+    plan->full_reduce = habit->nanotron_stages;
+    plan->ask.gradient_bytes = reduced_bytes(s);
     choose_habits(s, habit, &plan->parallel);
+    plan->open_chunks = plan->parallel.pipeline > 1 && s->vp == TUTTI_UNSTATED &&
+                        tutti_training_says(s->framework, "interleaved");
     status = cut_stages(habit, plan, err);
     if (status == 0)
         status = choose_batch(s, plan, err);

@@ -19,9 +19,12 @@ struct tutti_training_plan {
     struct tutti_footprint_params memory;
     /* Of a model that is divided over devices (is_divided), which then takes the place of
      * `strategy`; stage_layers is its. A micro-batch that is not stated is open: `parallel` has 1,
-     * until tutti_training_plan_micro_batch() says otherwise. */
+     * until tutti_training_plan_micro_batch() says otherwise, and so are the stages of a device of
+     * an interleaved pipeline. */
     bool is_divided;
+    bool open_chunks;
     bool open_micro_batch;
+    bool full_reduce; /* ZeRO-1 reduces gradients as if nothing were shared */
     struct tutti_parallel parallel;
     uint32_t *stage_layers;
     uint64_t global_batch;
@@ -63,6 +66,21 @@ int tutti_training_plan_memory(const struct tutti_training_plan *plan, uint64_t 
  */
 int tutti_training_plan_micro_batch(struct tutti_training_plan *plan, uint64_t global_batch,
                                     uint32_t micro_batch, struct tutti_err *err);
+
+/* A step of a divided model by the constants of `framework`, devices taking `pace` times what is
+ * modelled. */
+struct tutti_training_divided {
+    double step_s;
+    double device_s; /* of it what a device computes, and waits for its host */
+    double flops;
+};
+int tutti_training_plan_divided(const struct tutti_training_plan *plan,
+                                const struct tutti_framework *framework, double pace,
+                                struct tutti_training_divided *ret, struct tutti_err *err);
+
+/* Settles a micro-batch that is open: the one that is predicted to be the fastest, of powers of two
+ * that fit. */
+int tutti_training_plan_choose(struct tutti_training_plan *plan, struct tutti_err *err);
 
 /* The parts of it, each in a file of its own. */
 int tutti_training_plan_machine(const struct tutti_training_row_settings *settings,

@@ -162,10 +162,14 @@ static int step_of(const struct tutti_training_plan *plan, double pace, struct s
     struct tutti_train_ask ask = plan->ask;
     int status;
 
-    if (plan->is_divided)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "steps of divided models are not predicted (tp %u, pp %u, cp %u)",
-                          plan->parallel.tensor, plan->parallel.pipeline, plan->parallel.context);
+    if (plan->is_divided) {
+        struct tutti_training_divided divided;
+
+        status = tutti_training_plan_divided(plan, ask.use.framework, pace, &divided, err);
+        if (status == 0)
+            *ret = (struct step){divided.step_s, divided.device_s, divided.flops, 0};
+        return status;
+    }
     ask.pace = pace;
     status = simulate_passes(&ask, ret, err);
     return status == 0 && plan->server_count > 0 ? add_exchange(plan, ret, err) : status;
@@ -242,7 +246,10 @@ static int open_plan(const struct tutti_training_simulator *simulator,
     if (calib != NULL)
         tutti_training_plan_calibrate(plan, (const struct tutti_calib *const *)calib->layers,
                                       calib->layer_count);
-    return 0;
+    status = tutti_training_plan_choose(plan, err);
+    if (status < 0)
+        tutti_training_plan_done(plan);
+    return status;
 }
 
 /* What a table states of a plan's step. */
@@ -323,14 +330,30 @@ static int pace_of(struct tutti_training_simulator *simulator,
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+static int say_divided(const struct tutti_training_plan *plan, char *ret)
+{
+    const struct tutti_parallel *p = &plan->parallel;
+    static const char *const shardings[] = {"", " zero1", " zero2", " zero3"};
+
+    return snprintf(ret, TUTTI_TRAINING_PLAN_BYTES,
+                    "tp=%u pp=%u vp=%u cp=%u ep=%u dp=%u%s batch %u x %u, %s %s of %s, %s",
+                    p->tensor, p->pipeline, p->virtual_stages, p->context, p->expert, p->data,
+                    shardings[p->sharding], p->micro_batch, p->micro_batches, plan->model->name,
+                    tutti_precision_name(plan->ask.use.precision), plan->ask.use.framework->name,
+                    plan->topo->name);
+}
+
 static void say_plan(const struct tutti_training_plan *plan, double pace,
                      char ret[TUTTI_TRAINING_PLAN_BYTES])
 {
     const struct tutti_train_ask *ask = &plan->ask;
-    int used = snprintf(ret, TUTTI_TRAINING_PLAN_BYTES, "%s dp=%u batch %u x %u, %s %s of %s, %s",
-                        plan->strategy.name, plan->rank_count, ask->use.batch, ask->micro_batches,
-                        plan->model->name, tutti_precision_name(ask->use.precision),
-                        ask->use.framework->name, plan->topo->name);
+    int used =
+        plan->is_divided
+            ? say_divided(plan, ret)
+            : snprintf(ret, TUTTI_TRAINING_PLAN_BYTES, "%s dp=%u batch %u x %u, %s %s of %s, %s",
+                       plan->strategy.name, plan->rank_count, ask->use.batch, ask->micro_batches,
+                       plan->model->name, tutti_precision_name(ask->use.precision),
+                       ask->use.framework->name, plan->topo->name);
 
     if (plan->server_count > 0 && used < TUTTI_TRAINING_PLAN_BYTES)
         used += snprintf(ret + used, (size_t)(TUTTI_TRAINING_PLAN_BYTES - used),
