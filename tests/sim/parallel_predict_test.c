@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/strategy.h"
 #include "sim/predict.h"
@@ -383,6 +384,99 @@ TEST(what_is_sent_is_what_is_counted)
                                          price_of("dgx-h100", TUTTI_ALLREDUCE, 1024 * 2));
     tutti_parallel_answer_free(&a);
     close_world(&w);
+}
+
+static uint32_t draw(uint64_t *what, uint32_t count)
+{
+    return (uint32_t)(tutti_random_hash(test_seed, ++*what, 0, 0) % count);
+}
+
+static uint32_t draw_power(uint64_t *what, uint32_t most)
+{
+    return 1U << draw(what, most + 1);
+}
+
+/* Of 16 ranks; many do not go together. */
+static struct tutti_parallel draw_parallel(uint64_t *what)
+{
+    struct tutti_parallel p = {.size = sizeof(p)};
+    uint8_t kept;
+    uint32_t a;
+    uint32_t b;
+
+    p.tensor = draw_power(what, 3);
+    p.context = draw_power(what, 2);
+    p.pipeline = draw_power(what, 2);
+    p.expert = draw_power(what, 3);
+    p.data = 16 / p.tensor / p.context / p.pipeline;
+    p.schedule = (enum tutti_pipeline)draw(what, TUTTI_PIPELINE_COUNT);
+    p.virtual_stages = p.schedule == TUTTI_PIPELINE_INTERLEAVED ? 2 : 0;
+    p.sequence_parallel = p.tensor > 1 && draw(what, 3) > 0;
+    p.async_tensor = p.tensor > 1 && draw(what, 2) > 0;
+    p.context_kind = (enum tutti_context_kind)draw(what, TUTTI_CONTEXT_COUNT);
+    p.sharding = (enum tutti_sharding)draw(what, 4);
+    p.keep_weights = p.sharding == TUTTI_SHARD_ZERO3 && draw(what, 2) > 0;
+    p.micro_batches = 4 * (1 + draw(what, 5));
+    p.micro_batch = 1 + draw(what, 2);
+    p.imbalance = p.expert > 1 ? 1 + draw(what, 3) * 0.25 : 0;
+    for (int i = 0; i < TUTTI_DIM_COUNT; i++)
+        p.order[i] = (uint8_t)i;
+    a = draw(what, TUTTI_DIM_COUNT);
+    b = draw(what, TUTTI_DIM_COUNT);
+    kept = p.order[a];
+    p.order[a] = p.order[b];
+    p.order[b] = kept;
+    return p;
+}
+
+/* The same step on links twice as fast. */
+static tutti_ps step_on_wider(const struct world *w)
+{
+    struct world wider;
+    tutti_ps ps;
+
+    open_world(&wider, "dgx-h100:nodes=2,nicbw=100GB/s,bw=900GB/s", "mixtral-8x7b", w->parallel);
+    wider.ask.any_memory = true;
+    wider.ask.use.recompute = w->ask.use.recompute;
+    ps = step_of(&wider);
+    close_world(&wider);
+    return ps;
+}
+
+/* Whatever goes together is predicted: parts add up (predict() sees to it), again the same, and
+ * rough prices of few hosts are near the exact ones; faster links (with --full) are no loss. */
+TEST(whatever_goes_together_is_predicted)
+{
+    enum { DRAWS = 400, ENOUGH = 30 };
+    uint64_t what = 0;
+    uint32_t count = 0;
+    double worst = 0;
+
+    for (int i = 0; i < DRAWS && count < (uint32_t)test_count(DRAWS, ENOUGH); i++) {
+        const struct tutti_parallel p = draw_parallel(&what);
+        tutti_ps usual;
+        tutti_ps rough;
+        struct world w;
+
+        open_world(&w, "dgx-h100:nodes=2", "mixtral-8x7b", p);
+        w.ask.any_memory = true;
+        w.ask.use.recompute = (enum tutti_recompute)draw(&what, TUTTI_RECOMPUTE_COUNT);
+        if (tutti_parallel_ranks(&w.parallel) == 16 &&
+            tutti_parallel_check(&w.parallel, w.model, NULL) == 0) {
+            usual = step_of(&w);
+            CHECK_INT(step_of(&w), usual);
+            CHECK(usual > 0);
+            CHECK(!test_full || step_on_wider(&w) <= usual);
+            w.ask.coarse = true;
+            rough = step_of(&w);
+            worst = fmax(worst, fabs((double)rough / (double)usual - 1));
+            count++;
+        }
+        close_world(&w);
+    }
+    printf("%u predicted; rough ones at most %.2f %% off\n", count, 100 * worst);
+    CHECK(count > 0);
+    CHECK(worst < 0.05);
 }
 
 /* What is told of a step is the step: tasks of a device follow each other, and the last ends it. */
