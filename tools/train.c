@@ -137,9 +137,9 @@ static const struct tutti_option options[] = {
     {.name = "framework",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
-     .help = "pytorch, compiled, megatron, nanotron, tensorflow or xla (if not given: the one that "
-             "the strategy is of, with model parallelism megatron, of TPUs "
-             "xla)"},
+     .help = "pytorch, compiled, megatron, megatron-lm (of 2021), deepspeed, internevo, nanotron, "
+             "tensorflow or xla (if not given: the one that the strategy is of, with model "
+             "parallelism megatron, of TPUs xla)"},
     {.name = "device",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",

@@ -44,7 +44,7 @@ static void follow_framework(struct tutti_parallel_ask *ask, struct tutti_train_
 {
     struct tutti_parallel *cut = &ret->cut;
 
-    cut->scatter_gather = strcmp(ret->framework.name, "megatron") == 0 && cut->tensor > 1 &&
+    cut->scatter_gather = strncmp(ret->framework.name, "megatron", 8) == 0 && cut->tensor > 1 &&
                           cut->pipeline > 1 && !cut->sequence_parallel;
     ask->full_reduce =
         strcmp(ret->framework.name, "nanotron") == 0 && cut->sharding == TUTTI_SHARD_ZERO1;
