@@ -157,6 +157,8 @@ struct tutti_plan_answer {
      * devices, then time. */
     struct tutti_plan_found *front;
     uint32_t front_count;
+    struct tutti_plan_found *each; /* the best of each machine that has one, in their order */
+    uint32_t each_count;
     struct tutti_plan_counts counts;
     /* Where nothing fits: what comes nearest, memory over capacity. */
     bool has_nearest;
@@ -171,6 +173,10 @@ struct tutti_plan_answer {
 int tutti_plan_search(const struct tutti_plan_ask *ask, struct tutti_plan_answer *ret,
                       struct tutti_err *err);
 void tutti_plan_answer_done(struct tutti_plan_answer *answer);
+
+/* Whether a stands before b: in time and budget first, then by the goal. */
+bool tutti_plan_is_better(enum tutti_plan_goal goal, const struct tutti_plan_found *a,
+                          const struct tutti_plan_found *b);
 
 /* 0 without a best plan: never. Else -TUTTI_EINVAL in one line: what of the nearest miss is too
  * large, its three largest terms, or why nothing goes together. */

@@ -66,6 +66,8 @@ static int answer(const struct tutti_args *args, struct tutti_plan_question *que
     if (status == 0)
         status = tutti_plan_print(args, question, result, sink, err);
     if (status == 0)
+        status = tutti_plan_chart(args, question, &result->answer, sink, err);
+    if (status == 0)
         status = judge(&result->answer.best[0], err);
     tutti_plan_answer_done(&result->answer);
     return status;
@@ -78,6 +80,8 @@ int tutti_command_plan(const struct tutti_args *args, struct tutti_sink *sink,
     struct tutti_plan_result result = {.answer = {.best = NULL}};
     int status = tutti_plan_question_read(args, &question, err);
 
+    if (status == 0)
+        status = tutti_plan_chart_check(args, &question, err);
     if (status == 0)
         status = answer(args, &question, &result, sink, err);
     tutti_plan_question_done(&question);
@@ -202,6 +206,15 @@ static const struct tutti_option options[] = {
      .help = "what devices cost (if not given: a dated list)"},
     TUTTI_OPTIONS_GOODPUT,
     TUTTI_OPTIONS_GOODPUT_SAVING,
+    {.name = "plot",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "auto|utf8|ascii|none",
+     .standard = "auto",
+     .help = "the front of several sizes as a chart; auto: on a terminal"},
+    {.name = "svg",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "draw that chart as SVG as well"},
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_CALIB,

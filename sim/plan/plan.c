@@ -128,6 +128,12 @@ static int by_goal(enum tutti_plan_goal goal, const struct tutti_plan_found *a,
     return money != 0 ? money : devices;
 }
 
+bool tutti_plan_is_better(enum tutti_plan_goal goal, const struct tutti_plan_found *a,
+                          const struct tutti_plan_found *b)
+{
+    return by_goal(goal, a, b) < 0;
+}
+
 static void rank(enum tutti_plan_goal goal, struct tutti_plan_found *found, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -231,6 +237,8 @@ static int search_all(const struct tutti_plan_ask *ask, struct tutti_plan_answer
         if (status < 0)
             return status;
         status = plan_field_search(&field, ask->best_count, found + count, &more, err);
+        if (more > 0)
+            answer->each[answer->each_count++] = found[count];
         count += more;
         note_field(&field, answer);
         plan_field_done(&field);
@@ -270,6 +278,8 @@ int tutti_plan_search(const struct tutti_plan_ask *ask, struct tutti_plan_answer
     if (status == 0 &&
         (found = calloc((size_t)a.machine_count * (a.best_count + 1), sizeof(*found))) == NULL)
         status = tutti_nomem(err);
+    if (status == 0 && (answer.each = calloc(a.machine_count, sizeof(*answer.each))) == NULL)
+        status = tutti_nomem(err);
     if (status == 0)
         status = search_all(&a, &answer, found, &count, err);
     if (status == 0)
@@ -287,6 +297,8 @@ void tutti_plan_answer_done(struct tutti_plan_answer *answer)
 {
     free(answer->best);
     free(answer->front);
+    free(answer->each);
+    answer->each = NULL;
     answer->best = NULL;
     answer->front = NULL;
 }

@@ -49,7 +49,7 @@ static void print_found(const struct tutti_plan_question *q, const struct tutti_
     tutti_ps parts[TUTTI_PLAN_PARTS];
 
     tutti_json_open(json, key, '{');
-    tutti_json_text(json, "machine", q->machines[f->plan.machine].topo->name);
+    tutti_json_text(json, "topology", q->machines[f->plan.machine].topo->name);
     tutti_json_count(json, "devices", f->device_count);
     print_setting(&f->plan, json);
     tutti_json_number(json, "step_time_s", (double)f->step_ps / 1e12);
@@ -129,6 +129,10 @@ void tutti_plan_print_json(const struct tutti_plan_question *q,
     tutti_json_open(&json, "front", '[');
     for (uint32_t i = 0; i < answer->front_count; i++)
         print_found(q, &answer->front[i], NULL, &json);
+    tutti_json_close(&json);
+    tutti_json_open(&json, "machines", '[');
+    for (uint32_t i = 0; i < answer->each_count; i++)
+        print_found(q, &answer->each[i], NULL, &json);
     tutti_json_close(&json);
     print_turns(q, result, &json);
     tutti_goodput_json(&q->goodput, &result->goodput, &json);

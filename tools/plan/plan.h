@@ -68,6 +68,15 @@ const char *tutti_plan_text(const struct tutti_plan_setting *plan, bool whole, c
 const char *tutti_plan_place(const struct tutti_plan_question *question, uint32_t machine,
                              char *buf, size_t buf_bytes);
 
+/* ---- chart.c --------------------------------------------------------------------------------- */
+
+/* Of --plot and --svg; the chart of machines of several sizes below what was printed. */
+int tutti_plan_chart_check(const struct tutti_args *args,
+                           const struct tutti_plan_question *question, struct tutti_err *err);
+int tutti_plan_chart(const struct tutti_args *args, const struct tutti_plan_question *question,
+                     const struct tutti_plan_answer *answer, struct tutti_sink *sink,
+                     struct tutti_err *err);
+
 /* ---- why.c ----------------------------------------------------------------------------------- */
 
 /* Lines of "#": what the first saves and pays beside the second, what would change the order. */

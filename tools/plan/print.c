@@ -14,12 +14,13 @@
 #include "tools/sink.h"
 #include "topo/topo.h"
 
-enum { COLUMNS = 24 };
+enum { COLUMNS = 25 };
 
 static const struct tutti_column columns[COLUMNS] = {
     {"rank", NULL, "", TUTTI_CELL_COUNT},
     {"front", NULL, "", TUTTI_CELL_BOOL},
-    {"machine", "machine", "", TUTTI_CELL_TEXT},
+    {"spec", "machine", "", TUTTI_CELL_TEXT},
+    {"topology", NULL, "", TUTTI_CELL_TEXT},
     {"devices", "devices", "", TUTTI_CELL_COUNT},
     {"tp", "TP", "", TUTTI_CELL_COUNT},
     {"pp", "PP", "", TUTTI_CELL_COUNT},
@@ -106,7 +107,8 @@ static int add_row(const struct tutti_plan_question *q, const struct tutti_plan_
 {
     const struct tutti_parallel *p = &f->plan.parallel;
     int status = tutti_table_add(
-        table, (uint64_t)rank, (int)on_front(answer, f), q->machines[f->plan.machine].topo->name,
+        table, (uint64_t)rank, (int)on_front(answer, f),
+        q->specs[q->machine_spec[f->plan.machine]]->name, q->machines[f->plan.machine].topo->name,
         (uint64_t)f->device_count, (uint64_t)p->tensor, (uint64_t)p->pipeline,
         (uint64_t)p->virtual_stages, (uint64_t)p->context, (uint64_t)p->expert, (uint64_t)p->data,
         (uint64_t)p->sharding, (int)p->sequence_parallel, tutti_pipeline_name(p->schedule),
@@ -120,7 +122,8 @@ static int add_row(const struct tutti_plan_question *q, const struct tutti_plan_
     return status < 0 ? tutti_nomem(err) : 0;
 }
 
-/* Columns of what is nowhere more than one, and of what was not asked, are left out of a page. */
+/* Columns of what is nowhere more than one, and of what was not asked, are left out of a page; and
+ * of what follows from others, where machines need room. */
 static void choose_columns(const struct tutti_plan_question *q,
                            const struct tutti_plan_answer *answer, struct tutti_column ret[COLUMNS])
 {
@@ -129,10 +132,11 @@ static void choose_columns(const struct tutti_plan_question *q,
     bool expert = false;
 
     memcpy(ret, columns, sizeof(columns));
-    for (uint32_t i = 0; i < answer->best_count + answer->front_count; i++) {
+    for (uint32_t i = 0; i < answer->best_count + answer->each_count;
+         i++) { /* the front is of each */
         const struct tutti_parallel *p = i < answer->best_count
                                              ? &answer->best[i].plan.parallel
-                                             : &answer->front[i - answer->best_count].plan.parallel;
+                                             : &answer->each[i - answer->best_count].plan.parallel;
 
         chunks |= p->virtual_stages > 1;
         context |= p->context > 1;
@@ -143,8 +147,10 @@ static void choose_columns(const struct tutti_plan_question *q,
 
         if ((!chunks && strcmp(key, "vp") == 0) || (!context && strcmp(key, "cp") == 0) ||
             (!expert && strcmp(key, "ep") == 0) ||
-            (q->spec_count == 1 && strcmp(key, "machine") == 0) ||
+            (q->spec_count == 1 && strcmp(key, "spec") == 0) ||
             (q->machine_count == 1 && strcmp(key, "devices") == 0) ||
+            (q->spec_count > 1 && strcmp(key, "micro_batches") == 0) ||
+            (q->spec_count > 1 && q->ends && strcmp(key, "step_time_s") == 0) ||
             (!q->ends && (strcmp(key, "days") == 0 || strcmp(key, "cost") == 0)))
             ret[i].title = NULL;
     }
@@ -208,6 +214,34 @@ static void print_head(const struct tutti_plan_question *q, const struct tutti_p
     if (q->calib.given)
         fprintf(out, "# costs:    %s; %zu constant%s of %s\n", tutti_calib_option_title(&q->calib),
                 q->calibrated_count, q->calibrated_count == 1 ? "" : "s", q->framework.name);
+}
+
+/* The best of each machine as it was named, whatever its size. */
+static int print_each(const struct tutti_plan_question *q, const struct tutti_plan_answer *answer,
+                      const struct tutti_column *shown, const struct tutti_page *page,
+                      struct tutti_err *err)
+{
+    struct tutti_table *table = tutti_table_new(shown, COLUMNS);
+    int status = table == NULL ? tutti_nomem(err) : 0;
+
+    for (uint32_t s = 0; s < q->spec_count && status == 0; s++) {
+        const struct tutti_plan_found *best = NULL;
+
+        for (uint32_t i = 0; i < answer->each_count; i++)
+            if (q->machine_spec[answer->each[i].plan.machine] == s &&
+                (best == NULL || tutti_plan_is_better(q->ask.goal, &answer->each[i], best)))
+                best = &answer->each[i];
+        if (best != NULL)
+            status = add_row(q, answer, best, 0, table, err);
+        else
+            fprintf(page->out, "# left out: %s, which nothing fits\n", q->specs[s]->name);
+    }
+    if (status == 0) {
+        fputs("# machines: the best of each\n", page->out);
+        tutti_table_print(table, page);
+    }
+    tutti_table_free(table);
+    return status;
 }
 
 /* What no plan keeps, and by how much the first misses it. */
@@ -294,6 +328,8 @@ static int print_page(const struct tutti_args *args, const struct tutti_plan_que
         print_missed(q, &answer->best[0], page.out);
         tutti_plan_why(q, result, page.out);
         print_command(args, q, &answer->best[0].plan, page.out);
+        if (q->spec_count > 1)
+            status = print_each(q, answer, shown, &page, err);
         if (q->machine_count > 1) {
             fputs("# front:    nothing is better in one of time, cost and devices and as good in "
                   "the others\n",

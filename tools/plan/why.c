@@ -141,6 +141,38 @@ static void print_second(const struct tutti_plan_question *q,
     fputc('\n', out);
 }
 
+/* The best of all other machines as they were named; NULL: none has any. */
+static const struct tutti_plan_found *first_elsewhere(const struct tutti_plan_question *q,
+                                                      const struct tutti_plan_answer *answer)
+{
+    uint32_t ours = q->machine_spec[answer->best[0].plan.machine];
+    const struct tutti_plan_found *best = NULL;
+
+    for (uint32_t i = 0; i < answer->each_count; i++)
+        if (q->machine_spec[answer->each[i].plan.machine] != ours &&
+            (best == NULL || tutti_plan_is_better(q->ask.goal, &answer->each[i], best)))
+            best = &answer->each[i];
+    return best;
+}
+
+/* By cost, the price at which another machine costs as much: costs go with prices. */
+static void print_price(const struct tutti_plan_question *q, const struct tutti_plan_answer *answer,
+                        FILE *out)
+{
+    const struct tutti_plan_found *best = &answer->best[0];
+    const struct tutti_plan_found *other = first_elsewhere(q, answer);
+    char text[TUTTI_PLAN_TEXT_BYTES];
+    char place[160];
+
+    if (!q->ends || q->ask.goal != TUTTI_PLAN_MONEY || other == NULL || !best->cost.has_money ||
+        !other->cost.has_money || !other->in_time || !other->in_budget)
+        return;
+    fprintf(out, "# turns:    with devices %.3g %% cheaper there %s%s wins\n",
+            100 * (1 - (double)best->cost.money / (double)other->cost.money),
+            tutti_plan_text(&other->plan, false, text),
+            tutti_plan_place(q, other->plan.machine, place, sizeof(place)));
+}
+
 /* ---- what would change it -------------------------------------------------------------------- */
 
 static const char *condition(const struct tutti_plan_turn *turn, char *buf, size_t buf_bytes)
@@ -228,6 +260,7 @@ void tutti_plan_why(const struct tutti_plan_question *q, const struct tutti_plan
     const struct tutti_plan_found *best = &result->answer.best[0];
 
     print_second(q, &result->answer, out);
+    print_price(q, &result->answer, out);
     print_turns(q, result, out);
     for (int i = 0; i < TUTTI_PLAN_CAUTION_COUNT; i++)
         if (best->cautions & 1u << i)
