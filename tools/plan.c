@@ -178,8 +178,8 @@ static const struct tutti_option options[] = {
     {.name = "framework",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
-     .standard = "megatron",
-     .help = "pytorch, compiled, megatron, deepspeed, nanotron, tensorflow or xla"},
+     .help = "pytorch, compiled, megatron, deepspeed, nanotron, tensorflow or xla (if not given: "
+             "megatron, of other than sequences pytorch)"},
     {.name = "device",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",

@@ -7,10 +7,16 @@
 #include "sim/train.h"
 #include "topo/topo.h"
 
-enum { STEPS = 4, MEMORY_TRIES = 16, PPM = 1000000 };
+enum { STEPS = 4, MEMORY_TRIES = 16 };
 
-/* How far is looked, and by how much at least. */
-static const double steps_up[STEPS] = {1.25, 1.5, 2, 4};
+/* By how much at least, and how far is looked: networks, and batches, which are to divide. */
+static const double network_steps[STEPS] = {1.25, 1.5, 2, 4};
+static const double batch_steps[STEPS] = {2, 4, 8, 16};
+
+static bool is_of_batch(enum tutti_plan_turn_kind kind)
+{
+    return kind == TUTTI_PLAN_SMALLER_BATCH || kind == TUTTI_PLAN_LARGER_BATCH;
+}
 
 /* One machine of the question, asked about again. */
 struct scene {
@@ -170,9 +176,10 @@ static int try_factor(const struct scene *scene, enum tutti_plan_turn_kind kind,
 
     *ret_any = false;
     other.ask.machines = &other.machine;
-    if (kind == TUTTI_PLAN_SMALLER_BATCH || kind == TUTTI_PLAN_LARGER_BATCH) {
-        other.ask.global_batch = (uint64_t)((double)scene->ask.global_batch * factor + 0.5);
-        if (other.ask.global_batch == 0)
+    if (is_of_batch(kind)) {
+        other.ask.global_batch = (uint64_t)((double)scene->ask.global_batch * factor);
+        if (other.ask.global_batch == 0 ||
+            (double)other.ask.global_batch != (double)scene->ask.global_batch * factor)
             return 0;
     } else {
         status = plan_network_scaled(scene->machine.topo, factor, &topo, err);
@@ -185,26 +192,33 @@ static int try_factor(const struct scene *scene, enum tutti_plan_turn_kind kind,
     ret->turns = *ret_any && is_other(scene, &ret->first);
     if (status == 0 && ret->turns)
         status = ask_best(&other, &ret->best_ps, err);
+    if (ret->best_ps == ret->first.step_ps) /* as good */
+        ret->turns = false;
     tutti_topo_free(topo);
     return status;
 }
 
-/* The farthest first; where that turns the order, the nearest that does by halving. */
+/* The farthest that can be first; where that turns the order, the nearest that does by halving. */
 static int turn_factor(const struct scene *scene, enum tutti_plan_turn_kind kind, bool up,
                        struct tutti_plan_turn *ret, struct tutti_err *err)
 {
+    const double *steps = is_of_batch(kind) ? batch_steps : network_steps;
     int low = -1; /* turns nothing */
-    int high = STEPS - 1;
+    int high = STEPS;
     bool any = false;
-    int status = try_factor(scene, kind, up ? steps_up[high] : 1 / steps_up[high], ret, &any, err);
+    int status = 0;
 
+    while (high > 0 && !any && status == 0) {
+        high--;
+        status = try_factor(scene, kind, up ? steps[high] : 1 / steps[high], ret, &any, err);
+    }
     ret->is_asked = any;
     while (status == 0 && any && ret->turns && high - low > 1) {
         int middle = (low + high) / 2;
         struct tutti_plan_turn nearer = {.kind = kind, .is_asked = true};
 
-        status = try_factor(scene, kind, up ? steps_up[middle] : 1 / steps_up[middle], &nearer,
-                            &any, err);
+        status =
+            try_factor(scene, kind, up ? steps[middle] : 1 / steps[middle], &nearer, &any, err);
         if (status == 0 && any && nearer.turns) {
             *ret = nearer;
             high = middle;

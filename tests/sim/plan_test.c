@@ -355,8 +355,8 @@ TEST(what_turns_the_order_turns_it)
         CHECK(turns[kind].is_asked);
         then = search(&w);
         CHECK_INT(then.best[0].step_ps, turns[kind].first.step_ps);
-        CHECK_INT(!tutti_plan_same_division(&then.best[0].plan, &answer.best[0].plan),
-                  turns[kind].turns);
+        CHECK(!turns[kind].turns ||
+              !tutti_plan_same_division(&then.best[0].plan, &answer.best[0].plan));
         tutti_plan_answer_done(&then);
     }
     tutti_plan_answer_done(&answer);

@@ -297,6 +297,8 @@ static void print_command(const struct tutti_args *args, const struct tutti_plan
         fprintf(out, " --context %s", tutti_context_name(p->context_kind));
     if (plan->recompute != TUTTI_RECOMPUTE_NONE)
         fprintf(out, " --recompute %s", tutti_recompute_name(plan->recompute));
+    if (!tutti_args_given(args, "framework") && q->model->sample != TUTTI_SAMPLE_SEQUENCE)
+        fprintf(out, " --framework %s", q->framework.name);
     for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
         if (tutti_args_given(args, passed[i]))
             fprintf(out, " --%s %s", passed[i], tutti_args_text(args, passed[i]));

@@ -202,6 +202,7 @@ static int read_device(const struct tutti_args *args, struct tutti_plan_question
     struct tutti_device_use *use = &q->ask.use;
     const char *device = tutti_args_text(args, "device");
     const char *optimizer = tutti_args_text(args, "optimizer");
+    const char *name = tutti_args_text(args, "framework");
     const struct tutti_framework *framework = NULL;
     int status = tutti_precision_find(tutti_args_text(args, "precision"), &use->precision, err);
 
@@ -211,7 +212,9 @@ static int read_device(const struct tutti_args *args, struct tutti_plan_question
         status = tutti_accelerator_find(device, &use->accelerator, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--device'");
-    status = tutti_framework_find(tutti_args_text(args, "framework"), &framework, err);
+    if (name == NULL)
+        name = q->model->sample == TUTTI_SAMPLE_SEQUENCE ? "megatron" : "pytorch";
+    status = tutti_framework_find(name, &framework, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--framework'");
     q->calibrated_count = tutti_calib_framework((const struct tutti_calib *const *)q->calib.layers,
