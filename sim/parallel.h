@@ -71,8 +71,8 @@ struct tutti_parallel_ask {
     uint32_t input_workers; /* 0: 1 */
     uint32_t prefetch;      /* batches made ahead; 0: input and step follow each other */
     struct tutti_train_memory *memory; /* NULL, or prices of collectives, for who asks many steps */
-    /* NULL, or told of each task of each device of a pipeline, device by device, in order. Steps of
-     * more than some thousand tasks a device are then played task by task. */
+    /* NULL, or told of each task of each device of a pipeline, device by device, in order. What
+     * collectives beside the passes cost stands behind them. */
     void (*note)(void *context, const struct tutti_parallel_note *note);
     void *note_context;
     bool full_reduce; /* ZeRO-1 as nanotron has it: an all-reduce where a reduce-scatter would do */
