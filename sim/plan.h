@@ -47,7 +47,7 @@ struct tutti_plan_space {
     uint32_t schedules;         /* of enum tutti_pipeline; 0: 1f1b, interleaved */
     uint32_t shardings;         /* of enum tutti_sharding; 0: all */
     uint32_t recomputes;        /* of enum tutti_recompute; 0: all */
-    uint32_t sequence_parallel; /* of bool; 0: on where tensor > 1 */
+    uint32_t sequence_parallel; /* of bool; 0: both, where tensor > 1 */
     uint32_t context_kinds;     /* of enum tutti_context_kind; 0: ring */
 };
 

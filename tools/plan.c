@@ -157,8 +157,10 @@ static const struct tutti_option options[] = {
     {.name = "unpruned",
      .type = TUTTI_OPTION_FLAG,
      .help = "predict all that fits: the same answer, later"},
-    DEGREE("tp", "tensor parallelism, likewise (if not given: up to the devices of a host)"),
-    DEGREE("pp", "pipeline parallelism (all that divides, as for the following)"),
+    DEGREE("tp", "degrees of tensor parallelism to try: 8, 1,2,4 or 1..8 (if not given: up to the "
+                 "devices of a "
+                 "host)"),
+    DEGREE("pp", "of pipeline parallelism (if not given, as for the next: all that divide)"),
     DEGREE("vp", "chunks of layers that each device of a pipeline has"),
     DEGREE("cp", "context parallelism"),
     DEGREE("ep", "expert parallelism"),
@@ -237,7 +239,8 @@ const struct tutti_command tutti_cli_plan = {
         "'x' are the samples of a pass and the passes of a step. Below it: what the first saves "
         "and what it pays beside the second ('why'), under what memory, network or batch another "
         "would win ('turns'; found by searching again), and where predictions lie outside of what "
-        "was ever measured ('caution'). Of several machines or sizes also the front: what nothing "
+        "was ever measured ('caution'); 'train' is the command that takes the first apart. Of "
+        "several machines or sizes also the front: what nothing "
         "else is better than in time, cost and devices together. Equally good plans stand in the "
         "order in which they are tried: fewer stages first, then less tensor, context and expert "
         "parallelism, fewer chunks, larger micro-batches, less recomputed, less sharded.\n\n"

@@ -39,7 +39,7 @@ static const struct tutti_column columns[COLUMNS] = {
     {"mfu_percent", "MFU", "%", TUTTI_CELL_NUMBER},
     {"memory_GB", "memory", "GB", TUTTI_CELL_NUMBER},
     {"days", "days", "", TUTTI_CELL_NUMBER},
-    {"cost", "cost", "million", TUTTI_CELL_NUMBER},
+    {"cost_millions", "cost", "million", TUTTI_CELL_NUMBER},
     {"in_time", NULL, "", TUTTI_CELL_BOOL},
     {"in_budget", NULL, "", TUTTI_CELL_BOOL},
 };
@@ -151,7 +151,7 @@ static void choose_columns(const struct tutti_plan_question *q,
             (q->machine_count == 1 && strcmp(key, "devices") == 0) ||
             (q->spec_count > 1 && strcmp(key, "micro_batches") == 0) ||
             (q->spec_count > 1 && q->ends && strcmp(key, "step_time_s") == 0) ||
-            (!q->ends && (strcmp(key, "days") == 0 || strcmp(key, "cost") == 0)))
+            (!q->ends && (strcmp(key, "days") == 0 || strcmp(key, "cost_millions") == 0)))
             ret[i].title = NULL;
     }
 }
