@@ -81,7 +81,9 @@ TEST(what_is_no_class_is_named)
     }
 }
 
-/* Where a step of the series was measured the interval is no wider than where none was. */
+/* Where a step of the series was measured the interval is no wider than where none was. Of divided
+ * models it may be: a tenth of nanotron's rows took six times as long as such steps do, and a series
+ * may begin with one of those. */
 TEST(what_is_compiled_in_is_read)
 {
     struct tutti_interval all[TUTTI_INTERVALS_MAX];
@@ -94,7 +96,7 @@ TEST(what_is_compiled_in_is_read)
     CHECK(count >= 20);
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++)
-            if (!all[i].anchored && all[j].anchored &&
+            if (!all[i].anchored && all[j].anchored && !all[i].divided && !all[j].divided &&
                 all[i].several_hosts == all[j].several_hosts &&
                 strcmp(all[i].framework, all[j].framework) == 0 &&
                 strcmp(all[i].precision, all[j].precision) == 0 && all[j].row_count >= 20)

@@ -230,25 +230,32 @@ void tutti_train_found_print_costs(const struct tutti_train_question *q,
     tutti_train_slices_print(&ask, out);
 }
 
+void tutti_train_interval_print(const struct tutti_interval *n, uint32_t device_count,
+                                double step_s, FILE *out)
+{
+    char low[TUTTI_NUMBER_TEXT_BYTES], high[TUTTI_NUMBER_TEXT_BYTES];
+
+    fprintf(out, "# interval, %u device%s: %s to %s s in 8 of 10 (p10, p90), as %u steps ",
+            device_count, device_count == 1 ? "" : "s", tutti_number_text(n->low * step_s, low),
+            tutti_number_text(n->high * step_s, high), n->row_count);
+    fprintf(out, "of %s on %s%s%s were measured%s\n",
+            strcmp(n->framework, "any") == 0 ? "all frameworks" : n->framework,
+            n->several_hosts ? "several hosts" : "one host", n->divided ? ", models divided," : "",
+            n->anchored ? ", by one of their series," : "",
+            n->fitted     ? " (constants were fitted to them)"
+            : n->anchored ? ""
+                          : "; one of your own narrows it (--anchor)");
+}
+
 void tutti_train_found_print_intervals(const struct tutti_train_found *found, uint32_t count,
                                        FILE *out)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct tutti_interval *n = &found[i].interval;
-        char low[TUTTI_NUMBER_TEXT_BYTES], high[TUTTI_NUMBER_TEXT_BYTES];
 
         if (n->row_count == 0 || (i > 0 && n->row_count == found[i - 1].interval.row_count))
             continue;
-        fprintf(out, "# interval, %u device%s: %s to %s s in 8 of 10 (p10, p90), as %u steps ",
-                found[i].device_count, found[i].device_count == 1 ? "" : "s",
-                tutti_number_text(tutti_train_interval_s(&found[i], n->low), low),
-                tutti_number_text(tutti_train_interval_s(&found[i], n->high), high), n->row_count);
-        fprintf(out, "of %s on %s%s were measured%s\n",
-                strcmp(n->framework, "any") == 0 ? "all frameworks" : n->framework,
-                n->several_hosts ? "several hosts" : "one host",
-                n->anchored ? ", by one of their series," : "",
-                n->fitted     ? " (constants were fitted to them)"
-                : n->anchored ? ""
-                              : "; one of your own narrows it (--anchor)");
+        tutti_train_interval_print(n, found[i].device_count,
+                                   (double)found[i].answer.step_ps / (double)TUTTI_PS_PER_S, out);
     }
 }

@@ -45,6 +45,9 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
 void tutti_train_found_print_costs(const struct tutti_train_question *question,
                                    const struct tutti_train_found *found, FILE *out);
 
+/* A line of an interval that has rows. */
+void tutti_train_interval_print(const struct tutti_interval *interval, uint32_t device_count,
+                                double step_s, FILE *out);
 /* How far measured steps of the kind were off; said once for machines alike. */
 void tutti_train_found_print_intervals(const struct tutti_train_found *found, uint32_t count,
                                        FILE *out);

@@ -9,6 +9,7 @@
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
 #include "tools/train/curve.h"
+#include "tools/train/found.h"
 #include "tools/train/parallel.h"
 #include "tools/train/print.h"
 #include "topo/topo.h"
@@ -255,23 +256,19 @@ static void print_costs(const struct tutti_train_parallel_question *q,
                 f->calibrated_count, f->calibrated_count == 1 ? "" : "s", f->framework.name);
 }
 
+/* Said once for machines alike. */
 static void print_intervals(const struct tutti_train_parallel_found_all *all, FILE *out)
 {
     for (uint32_t i = 0; i < all->count; i++) {
         const struct tutti_train_parallel_found *f = &all->machine[i];
-        char low[TUTTI_NUMBER_TEXT_BYTES], high[TUTTI_NUMBER_TEXT_BYTES];
 
+        if (i > 0 && f->interval.row_count == f[-1].interval.row_count)
+            continue;
         if (f->interval.row_count > 0)
-            fprintf(out,
-                    "# interval, %u device%s: %s to %s s in 8 of 10 (p10, p90), as %u steps of %s "
-                    "were measured\n",
-                    f->device_count, f->device_count == 1 ? "" : "s",
-                    tutti_number_text(interval_s(f, f->interval.low), low),
-                    tutti_number_text(interval_s(f, f->interval.high), high), f->interval.row_count,
-                    f->interval.framework);
-        else if (i == 0)
-            fprintf(out, "# interval: not known: no measured steps with model parallelism stand "
-                         "behind it\n");
+            tutti_train_interval_print(&f->interval, f->device_count, seconds(f->answer.step_ps),
+                                       out);
+        else
+            fprintf(out, "# interval: not known: no measured steps of this kind stand behind it\n");
     }
 }
 
