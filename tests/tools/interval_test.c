@@ -82,8 +82,8 @@ TEST(what_is_no_class_is_named)
 }
 
 /* Where a step of the series was measured the interval is no wider than where none was. Of divided
- * models it may be: a tenth of nanotron's rows took six times as long as such steps do, and a series
- * may begin with one of those. */
+ * models it may be: a tenth of nanotron's rows took six times as long as such steps do, and a
+ * series may begin with one of those. */
 TEST(what_is_compiled_in_is_read)
 {
     struct tutti_interval all[TUTTI_INTERVALS_MAX];
