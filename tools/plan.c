@@ -157,6 +157,11 @@ static const struct tutti_option options[] = {
     {.name = "unpruned",
      .type = TUTTI_OPTION_FLAG,
      .help = "predict all that fits: the same answer, later"},
+    {.name = "among",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE.csv",
+     .help = "choose among the settings of a table's rows alone (tp, pp, dp, zero, micro_batch, "
+             "...): those of this model, batch and number of devices"},
     DEGREE("tp", "degrees of tensor parallelism to try: 8, 1,2,4 or 1..8 (if not given: up to the "
                  "devices of a "
                  "host)"),

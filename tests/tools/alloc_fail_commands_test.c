@@ -159,6 +159,20 @@ TEST(commands_that_fit_steps)
          "5ms,devices=2 --calib " TUTTI_BINARY_DIR "/alloc_fail_steps.calib");
 }
 
+TEST(commands_that_go_by_steps_of_divided_models)
+{
+    FILE *steps = fopen(TUTTI_BINARY_DIR "/alloc_fail_cut.csv", "w");
+
+    REQUIRE(steps != NULL);
+    fputs("gpu,gpus,nodes,framework,model,layers,hidden,heads,seq_len,vocab,precision,tp,pp,dp,"
+          "micro_batch,global_batch,step_time_s,memory_GB\n"
+          "H100,1,1,nanotron,Llama-like,4,256,4,128,512,bf16,1,1,1,1,2,0.1,2\n",
+          steps);
+    REQUIRE(fclose(steps) == 0);
+    each_of(tutti_fit_call,
+            "training " TUTTI_BINARY_DIR "/alloc_fail_cut.csv --framework nanotron --choose");
+}
+
 TEST(commands_of_the_laboratory)
 {
     static const char accuracy[] = "accuracy " TUTTI_SOURCE_DIR

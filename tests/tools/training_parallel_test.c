@@ -142,3 +142,38 @@ TEST(degrees_that_do_not_make_the_devices_are_refused)
         close_world(&w);
     }
 }
+
+/* Rows of four families by the constants that are shipped, to which some were fitted; more and less
+ * than so many per cent off, the command says of all of them (tests/bench/training.md). */
+TEST(measured_steps_are_met)
+{
+    enum { PERCENT = 15 };
+    static const char *const rows[] = {
+        "A100,8,1,8,one node,\"Megatron-DeepSpeed, "
+        "1F1B\",GPT,,24,1024,16,1024,,fp16,2,2,2,,,,,full,2,8,0.140496",
+        ULTRASCALE "1,1,16,,,,1,,2,256,1.687",
+        ULTRASCALE "2,1,8,,,,1,,4,256,1.78",
+        "H100,8,8,64,InfiniBand NDR 8x400 Gb/s per node,NeMo / Megatron-Core,Llama 3.1 70b,70,80,,,"
+        "8192,,BF16,4,4,2,2,,5,,,1,128,14.66",
+        "A100,8,1,8,InfiniBand HDR 8x200 Gb/s per node,Megatron-LM,GPT "
+        "22B,22,48,6144,64,2048,51200,"
+        "fp16,8,1,1,,,,,selective + sequence parallel,4,4,1.1",
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tutti_training_divided divided = {.step_s = 0};
+        double percent;
+        struct world w;
+
+        open_world(&w, rows[i]);
+        CHECK_OK(w.status, w.err);
+        CHECK_OK(
+            tutti_training_plan_divided(&w.plan, w.plan.ask.use.framework, 1, &divided, &w.err),
+            w.err);
+        percent = 100 * (divided.step_s / w.table.rows[0].measured_step_s - 1);
+        if (!(percent > -PERCENT && percent < PERCENT))
+            TEST_FAIL("row %zu: %+.1f %%", i, percent);
+        CHECK(divided.device_s < divided.step_s);
+        close_world(&w);
+    }
+}

@@ -25,6 +25,7 @@ struct row {
     double measured_s;
     double other_s; /* of what is not divided: collectives, agreement, input, simulated once */
     const struct tutti_training_row *row;
+    bool *out_of_memory; /* of the job: set where a prediction fails for want of it */
     size_t group;
     bool fitted;
     bool near; /* errors are of these alone; choices are among all */
@@ -51,8 +52,9 @@ struct job {
     double price; /* of a constant that is its sigma away from what was given, beside a row that is
                      a tenth off */
     struct tutti_train_memory *memory; /* of collectives */
-    bool chooses;                      /* --choose */
-    double *room;                      /* [5][row] */
+    bool out_of_memory;
+    bool chooses; /* --choose */
+    double *room; /* [5][row] */
 };
 
 /* ---- what is fitted -------------------------------------------------------------------------- */
@@ -94,12 +96,14 @@ static struct tutti_framework framework_of(const struct job *job, const double *
 static double predicted_s(const struct row *row, const struct tutti_framework *f)
 {
     struct tutti_training_divided divided;
+    int status;
 
     if (!row->plan.is_divided)
         return tutti_training_plan_device_s(&row->plan, f) + row->other_s;
-    if (tutti_training_plan_divided(&row->plan, f, 1, &divided, NULL) < 0)
-        return NAN;
-    return divided.step_s;
+    status = tutti_training_plan_divided(&row->plan, f, 1, &divided, NULL);
+    if (status == -TUTTI_ENOMEM)
+        *row->out_of_memory = true;
+    return status < 0 ? NAN : divided.step_s;
 }
 
 static int simulate_once(const struct job *job, struct row *row, struct tutti_err *err)
@@ -142,6 +146,7 @@ static int take_row(struct job *job, const struct tutti_fit_row *one, struct tut
     if (one->row->by_throughput)
         row->measured_s *= row->plan.ask.micro_batches;
     row->row = one->row;
+    row->out_of_memory = &job->out_of_memory;
     row->group = one->group;
     row->near = one->near;
     row->fitted = one->fitted && one->near;
@@ -476,6 +481,8 @@ int tutti_command_fit_training(const struct tutti_args *args, struct tutti_sink 
     if (status == 0)
         status = print_fit(&job, tutti_args_given(args, "every"),
                            tutti_args_given(args, "leave-out"), sink->out, err);
+    if (status == 0 && job.out_of_memory)
+        status = tutti_nomem(err);
     for (size_t i = 0; i < job.row_count; i++)
         tutti_training_plan_done(&job.rows[i].plan);
     free(job.rows);

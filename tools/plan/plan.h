@@ -16,6 +16,8 @@ struct tutti_topo;
 
 enum { TUTTI_PLAN_SPECS_MAX = 16, TUTTI_PLAN_SIZES_MAX = 32, TUTTI_PLAN_MACHINES_MAX = 128 };
 
+struct tutti_plan_among;
+
 /* Nothing in it may be moved: the question points into it. */
 struct tutti_plan_question {
     struct tutti_plan_ask ask;
@@ -35,11 +37,18 @@ struct tutti_plan_question {
     bool ends;                             /* how much is trained was said */
     struct tutti_goodput_question goodput; /* of the first plan */
     bool turns;                            /* asks what would change the order */
+    struct tutti_plan_among *among;        /* NULL: a space is searched */
 };
 
 int tutti_plan_question_read(const struct tutti_args *args, struct tutti_plan_question *ret,
                              struct tutti_err *err);
 void tutti_plan_question_done(struct tutti_plan_question *question);
+
+/* --among: the settings of a table's rows in the place of a space. What was taken is of the
+ * question: tutti_plan_among_free(). */
+int tutti_plan_among_read(const struct tutti_args *args, struct tutti_plan_question *question,
+                          struct tutti_err *err);
+void tutti_plan_among_free(struct tutti_plan_among *among); /* NULL is a no-op */
 
 struct tutti_plan_result {
     struct tutti_plan_answer answer;

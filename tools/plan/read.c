@@ -375,9 +375,10 @@ int tutti_plan_question_read(const struct tutti_args *args, struct tutti_plan_qu
         status = read_limits(args, q, err);
     if (status == 0)
         status = tutti_plan_goodput_read(args, q, err);
-    if (status == 0)
-        fill_ask(args, q);
-    return status;
+    if (status < 0)
+        return status;
+    fill_ask(args, q);
+    return tutti_plan_among_read(args, q, err);
 }
 
 void tutti_plan_question_done(struct tutti_plan_question *q)
@@ -386,6 +387,7 @@ void tutti_plan_question_done(struct tutti_plan_question *q)
         tutti_topo_free(q->sized[i]);
     for (uint32_t i = 0; i < q->spec_count; i++)
         tutti_topo_free(q->specs[i]);
+    tutti_plan_among_free(q->among);
     tutti_calib_option_done(&q->calib);
     tutti_prices_free(q->prices);
     tutti_model_free(q->model);

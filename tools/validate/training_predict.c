@@ -373,6 +373,7 @@ static const struct {
     int64_t gpus_max; /* 0: any */
 } fitted_to[] = {
     {"Megatron-DeepSpeed", "GPT", "one node", "", 0, 0},            /* "deepspeed" */
+    {"nanotron", "Llama", "EFA", "", 0, 0},                         /* "nanotron" */
     {"FSDP + compile", "Llama", "RoCE", "", 0, 0},                  /* RoCE's share of its rate */
     {"InternEvo", "InternLM-7B", "RoCE", "1 over all", 1024, 1024}, /* broadcasts by owners */
     {"tf_cnn_benchmarks", "Inception", "distributed_replicated", "", 32, 64}, /* what is shown */
