@@ -390,10 +390,14 @@ static void print_chosen(const struct chosen *all, int64_t gpus_max, FILE *out)
         return;
     tutti_percentiles_sort(first, count);
     tutti_percentiles_sort(three, count);
+    if (gpus_max == ANY_COUNT)
+        fprintf(out, "all choices");
+    else
+        fprintf(out, "choices on up to %" PRId64 " devices", gpus_max);
     fprintf(out,
-            "choices on up to %" PRId64 " devices: first median +%.1f %%, worst +%.1f %%; best of "
+            ": first median +%.1f %%, worst +%.1f %%; best of "
             "three median +%.1f %%, worst +%.1f %%\n",
-            gpus_max, tutti_percentiles_median(first, count), first[count - 1],
+            tutti_percentiles_median(first, count), first[count - 1],
             tutti_percentiles_median(three, count), three[count - 1]);
 }
 
