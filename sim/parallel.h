@@ -120,6 +120,7 @@ struct tutti_parallel_answer {
     char limited_by[160]; /* in words, and what comes next */
     const char *framework;
     const char *accelerator;
+    double pace; /* of devices, over what is modelled: as asked, or as a measured step has it */
 };
 
 /* -TUTTI_EINVAL for what does not go together, fit the machine or a device's memory; -TUTTI_ELACK

@@ -208,30 +208,40 @@ static int time_step(struct tutti_cut_run *run, struct tutti_cut_end *end, struc
 }
 
 /* A measured step says how fast devices really are: what they take alone is scaled until the step
- * is as long as that. What devices wait for each other scales with it, messages do not. */
+ * is as long as that. What devices wait for each other scales with it, messages do not; what is
+ * hidden of those changes, too, so it takes some rounds. */
 static int time_to_anchor(struct tutti_cut_run *run, struct tutti_cut_end *end,
                           struct tutti_err *err)
 {
-    enum { ROUNDS = 3 };
+    enum { ROUNDS = 20 };
+    static const double NEAR = 1e-4;
     const double anchor_ps = (double)run->ask.anchor_ps;
-    int status = 0;
+    double other_ps = 0;
 
-    for (int i = 0; i < ROUNDS && status == 0; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         struct tutti_parallel_split s;
         double own_ps;
+        int status;
 
+        if (fabs((double)end->step_ps / anchor_ps - 1) < NEAR)
+            return 0;
         divide(run, end, &s);
         own_ps = (double)(s.compute_ps + s.host_ps + s.bubble_ps + s.optimizer_ps);
-        if (own_ps <= 0 || anchor_ps <= (double)end->step_ps - own_ps)
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "a measured step of '%.3g' s, of which %.3g are communication (more)",
-                              anchor_ps * 1e-12, ((double)end->step_ps - own_ps) * 1e-12);
-        run->ask.pace = (run->ask.pace > 0 ? run->ask.pace : 1) *
-                        (anchor_ps - ((double)end->step_ps - own_ps)) / own_ps;
+        other_ps = (double)end->step_ps - own_ps;
+        if (own_ps <= 0)
+            break;
+        run->ask.pace =
+            (run->ask.pace > 0 ? run->ask.pace : 1) * fmax((anchor_ps - other_ps) / own_ps, 0.1);
         memset(run->passes, 0, run->stage_count * sizeof(*run->passes));
         status = time_step(run, end, err);
+        if (status < 0)
+            return status;
     }
-    return status;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "a step of %.4g s on %u devices, which wait %.4g s of it for what is no work "
+                      "of theirs, whatever their pace",
+                      anchor_ps / (double)TUTTI_PS_PER_S, run->ask.topo->rank_count,
+                      other_ps / (double)TUTTI_PS_PER_S);
 }
 
 static int predict(struct tutti_cut_run *run, struct tutti_parallel_answer *answer,
@@ -249,6 +259,7 @@ static int predict(struct tutti_cut_run *run, struct tutti_parallel_answer *answ
     if (status < 0)
         return status;
     answer->step_ps = end.step_ps;
+    answer->pace = run->ask.pace > 0 ? run->ask.pace : 1;
     answer->last_device = end.last;
     answer->device_count = run->p.pipeline;
     answer->stage_count = run->stage_count;

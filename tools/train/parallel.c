@@ -67,6 +67,7 @@ static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_ques
         .no_overlap = !q->of_train.strategy.overlap,
         .any_memory = of->any_memory,
         .pace = of->pace,
+        .anchor_ps = of->anchor_ps,
         .algorithm = of->algorithm,
         .protocols = costs->made.protocols,
         .input_rate = of->input_rate,
