@@ -73,6 +73,7 @@ static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_ques
         .input_rate = of->input_rate,
         .input_workers = of->input_workers,
         .prefetch = of->prefetch,
+        .synthetic = of->synthetic,
     };
 
     if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
