@@ -174,6 +174,8 @@ const struct tutti_schedule *tutti_trainer_schedule(const struct tutti_trainer *
  * or moved messages. Each tells it in its report; what comes after that, the optimizer, is taken to
  * be what the first rank of this process took. */
 double tutti_trainer_computed_s(const struct tutti_trainer *trainer, uint32_t rank);
+/* Of that its layers, forward and backward: without input, sums, the report and the optimizer. */
+double tutti_trainer_layers_s(const struct tutti_trainer *trainer, uint32_t rank);
 /* Asks all ranks to stop: the step after this one says so to all (tutti_trained.stop). May be
  * called by a signal's handler. */
 void tutti_trainer_stop(struct tutti_trainer *trainer);

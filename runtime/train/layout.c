@@ -8,7 +8,7 @@
 
 uint32_t tutti_report_elements(const struct tutti_trainer_params *params)
 {
-    return TUTTI_REPORT_RANKS + params->rank_count * (params->check_sync ? 2 : 1);
+    return TUTTI_REPORT_RANKS + params->rank_count * (params->check_sync ? 3 : 2);
 }
 
 /* The pack with an element of its kind. */

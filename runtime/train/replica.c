@@ -257,8 +257,9 @@ void tutti_replica_report(struct tutti_replica *r, double sum, double *said)
     said[TUTTI_REPORT_SAVE] = r->wants_save ? 1 : 0;
     said[TUTTI_REPORT_SAVED] = has_saved(r) ? 1 : 0;
     said[TUTTI_REPORT_RANKS + r->rank] = r->compute_s;
+    said[TUTTI_REPORT_RANKS + l->params.rank_count + r->rank] = r->input_s + r->update_s;
     if (l->params.check_sync)
-        said[TUTTI_REPORT_RANKS + l->params.rank_count + r->rank] = r->hash;
+        said[TUTTI_REPORT_RANKS + 2 * l->params.rank_count + r->rank] = r->hash;
 }
 
 static int report(struct tutti_replica *r, const struct tutti_work_call *call,

@@ -54,7 +54,8 @@ struct tutti_layout {
 };
 
 /* What ranks tell each other, in doubles that are added up; behind these, with each rank's own in
- * its place: the seconds that it has computed, then with check_sync what its weights hash to. */
+ * its place: the seconds that it has computed, those of them that no layer took, then with
+ * check_sync what its weights hash to. */
 enum {
     TUTTI_REPORT_LOSS,
     TUTTI_REPORT_CORRECT,

@@ -209,7 +209,7 @@ static void note_by_rank(const struct tutti_trainer *t, const double *said,
                          struct tutti_trained *ret)
 {
     const double *compute = said + TUTTI_REPORT_RANKS;
-    const double *hash = compute + t->params.rank_count;
+    const double *hash = compute + 2 * (size_t)t->params.rank_count;
     const uint32_t n = t->params.rank_count;
 
     ret->least_compute_s = compute[0];
@@ -282,6 +282,13 @@ double tutti_trainer_computed_s(const struct tutti_trainer *t, uint32_t rank)
 
     /* What comes after the report no other rank is told: it is alike in all. */
     return by_rank[rank] + first->compute_s - by_rank[t->first_rank];
+}
+
+double tutti_trainer_layers_s(const struct tutti_trainer *t, uint32_t rank)
+{
+    const double *by_rank = tutti_trainer_first(t)->said + TUTTI_REPORT_RANKS;
+
+    return by_rank[rank] - by_rank[t->params.rank_count + rank];
 }
 
 void tutti_trainer_stop(struct tutti_trainer *t)

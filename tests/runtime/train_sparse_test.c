@@ -126,7 +126,7 @@ TEST(each_rank_receives_the_sum_of_the_others_slices)
         .rows = 10000, .row_elements = COLUMNS, .element_bytes = 4, .index_bytes = 8};
     const uint64_t touched[N] = {TOUCHED, TOUCHED, TOUCHED, TOUCHED};
     const struct tutti_slices_bytes each = tutti_slices_gather(&slices, touched, N, 1);
-    const uint64_t report = 2 * (N - 1) * 8 * (8 + 2 * N);
+    const uint64_t report = 2 * (N - 1) * 8 * (8 + 3 * N);
     const uint64_t dense = 2 * (N - 1) * 4 * (uint64_t)DENSE;
     struct course c = texts;
     uint64_t first;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/backend.h"
 #include "runtime/model.h"
@@ -15,7 +16,7 @@
 /* ---- a learner: y = b + w2 (w1 x), squared error
  * ------------------------------------------------ */
 
-enum { IN = 5, MID = 3, BATCH = 24, RANKS_MAX = 8 };
+enum { IN = 5, MID = 3, BATCH = 24, RANKS_MAX = 8, SLOW_MS = 20 };
 
 static const struct tutti_variable first_variables[] = {
     {.name = "w1", .rows = IN, .elements = IN * MID}};
@@ -34,6 +35,7 @@ struct lesson {
     uint32_t micro_batches;
     uint64_t poisoned_step; /* rank 0's gradient of this step is infinite */
     uint32_t fails_at;      /* this rank's forward pass fails at step 2; UINT32_MAX: none */
+    uint32_t slow_rank;     /* whose input takes SLOW_MS; 0: none's */
 };
 
 struct pupil {
@@ -89,6 +91,8 @@ static int input(void *replica, uint64_t step, uint32_t micro_batch, double scal
     const uint32_t part = p->rank * p->lesson->micro_batches + micro_batch;
 
     (void)err;
+    if (p->lesson->slow_rank > 0 && p->rank == p->lesson->slow_rank)
+        (void)nanosleep(&(struct timespec){.tv_nsec = SLOW_MS * 1000000L}, NULL);
     p->step = step;
     p->first = BATCH * part / parts;
     p->count = BATCH * (part + 1) / parts - p->first;
@@ -179,6 +183,7 @@ struct course {
     uint32_t local_steps;
     double outer_rate;
     uint32_t fails_at; /* rank + 1; 0: none */
+    uint32_t slow_rank;
     const char *checkpoint;
     uint64_t save_steps;
 };
@@ -189,17 +194,30 @@ struct report {
     double scale;
     bool skipped[64];
     bool in_sync;
+    double computed_s[RANKS_MAX], layers_s[RANKS_MAX]; /* of the last step */
+    double first_aside_s;                              /* rank 0's input, sums and the rest */
     uint64_t began_at;
     int status;
     struct tutti_err err;
 };
+
+static void note_times(const struct tutti_trainer *trainer, const struct tutti_trained *step,
+                       uint32_t rank_count, struct report *report)
+{
+    for (uint32_t i = 0; i < rank_count; i++) {
+        report->computed_s[i] = tutti_trainer_computed_s(trainer, i);
+        report->layers_s[i] = tutti_trainer_layers_s(trainer, i);
+    }
+    report->first_aside_s = (double)(step->input_ps + step->update_ps) / (double)TUTTI_PS_PER_S;
+}
 
 static struct report take_course(const struct course *c)
 {
     struct lesson lesson = {.rank_count = c->rank_count,
                             .micro_batches = c->micro_batches > 0 ? c->micro_batches : 1,
                             .poisoned_step = c->poisoned_step,
-                            .fails_at = c->fails_at - 1};
+                            .fails_at = c->fails_at - 1,
+                            .slow_rank = c->slow_rank};
     const struct tutti_learner learner = {.size = sizeof(learner),
                                           .context = &lesson,
                                           .open = open_pupil,
@@ -250,6 +268,7 @@ static struct report take_course(const struct course *c)
         report.skipped[i] = step.skipped;
         report.last_loss = step.sums.loss / step.sums.examples;
         report.scale = step.loss_scale;
+        note_times(trainer, &step, c->rank_count, &report);
         if (i == report.began_at)
             report.first_loss = report.last_loss;
         i += step.step_count;
@@ -274,6 +293,20 @@ static double distance(const struct report *a, const struct report *b)
         size += pow((double)b->weights[i], 2);
     }
     return sqrt(difference / size);
+}
+
+/* What one rank waits for its input is no work of its layers, and none of the others'. */
+TEST(what_layers_take_is_told_of_each_rank_without_its_input)
+{
+    struct course c = {.strategy = "mirrored", .rank_count = 3, .steps = 2, .slow_rank = 2};
+    struct report r = take_course(&c);
+
+    CHECK_OK(r.status, r.err);
+    CHECK(r.in_sync);
+    CHECK(r.computed_s[2] - r.layers_s[2] >= SLOW_MS / 1e3);
+    for (uint32_t i = 0; i < c.rank_count; i++)
+        CHECK(r.layers_s[i] > 0 && r.layers_s[i] < r.computed_s[i]);
+    CHECK(fabs(r.computed_s[0] - r.layers_s[0] - r.first_aside_s) < 1e-3);
 }
 
 TEST(one_replica_learns)

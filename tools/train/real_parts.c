@@ -33,8 +33,7 @@ struct tutti_train_parts tutti_train_real_parts(const struct tutti_train_real *r
         parts = real->predicted;
     } else {
         for (uint32_t i = 0; i < count; i++)
-            parts.compute_s += computed_s(real, step, i) / count;
-        parts.compute_s = fmax(parts.compute_s - parts.input_s - parts.update_s, 0);
+            parts.compute_s += tutti_trainer_layers_s(real->trainer, i) / step->step_count / count;
     }
     parts.step_s = seconds(step->step_ps) / step->step_count;
     parts.exposed_s = fmax(parts.step_s - parts.compute_s - parts.input_s - parts.update_s, 0);
