@@ -34,11 +34,11 @@ static bool read_time(const char *text, double *ret_s)
     return false;
 }
 
-static bool read_count(const char *text, uint32_t *ret)
+static bool read_count(const char *text, uint32_t least, uint32_t most, uint32_t *ret)
 {
     uint64_t value;
 
-    if (tutti_read_count(text, 0, COUNT_MAX, &value, NULL) < 0)
+    if (tutti_read_count(text, least, most, &value, NULL) < 0)
         return false;
     *ret = (uint32_t)value;
     return true;
@@ -62,7 +62,9 @@ static int refuse(const char *word, struct tutti_err *err)
         word);
 }
 
-static int read_word(const char *word, struct tutti_goodput_question *q, struct tutti_err *err)
+/* One WHAT=VALUE; which of those that there are is one of `ret_said`'s bits. */
+static int read_word(const char *word, struct tutti_goodput_question *q, uint32_t *ret_said,
+                     struct tutti_err *err)
 {
     const struct {
         const char *key;
@@ -88,33 +90,41 @@ static int read_word(const char *word, struct tutti_goodput_question *q, struct 
                 {"storage=", NULL, &q->storage_every, NULL, false},
                 {"runs=", NULL, &q->runs, NULL, false},
                 {"copy=", NULL, NULL, &q->copy_bytes_per_s, false},
-                {"device-rate=", NULL, NULL, &q->device_bytes_per_s, false}};
+                {"device-rate=", NULL, NULL, &q->device_bytes_per_s, false},
+                {"save=", NULL, NULL, NULL, false}};
+    const size_t count = sizeof(keys) / sizeof(keys[0]);
+    size_t i = 0;
 
-    if (strcmp(word, "llama3") == 0) {
+    while (i < count && strncmp(word, keys[i].key, strlen(keys[i].key)) != 0)
+        i++;
+    if (i == count && strcmp(word, "llama3") != 0)
+        return refuse(word, err);
+    if ((*ret_said >> i & 1) != 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--failures': '%.*s' twice (once)",
+                          (int)strcspn(word, "="), word);
+    *ret_said |= UINT32_C(1) << i;
+    if (i == count)
         q->llama3 = true;
-        return 0;
-    }
-    if (strncmp(word, "save=", 5) == 0)
-        return read_saving(word + 5, q) ? 0 : refuse(word, err);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const size_t bytes = strlen(keys[i].key);
-        const char *value = word + bytes;
-
-        if (strncmp(word, keys[i].key, bytes) != 0)
-            continue;
-        if (keys[i].time_s != NULL
-                ? !read_time(value, keys[i].time_s) || (keys[i].is_mean && *keys[i].time_s <= 0)
-            : keys[i].count != NULL ? !read_count(value, keys[i].count)
-                                    : tutti_read_rate(value, keys[i].rate, NULL) < 0)
+    else if (keys[i].time_s != NULL) {
+        if (!read_time(word + strlen(keys[i].key), keys[i].time_s) ||
+            (keys[i].is_mean && *keys[i].time_s <= 0))
             return refuse(word, err);
-        q->repair_said |= keys[i].time_s == &q->repair_s;
-        return 0;
-    }
-    return refuse(word, err);
+    } else if (keys[i].count != NULL) {
+        const uint32_t least = keys[i].count == &q->runs;
+        const uint32_t most = keys[i].count == &q->runs ? RUNS_MAX : COUNT_MAX;
+
+        if (!read_count(word + strlen(keys[i].key), least, most, keys[i].count))
+            return tutti_fail(err, TUTTI_EINVAL, "option '--failures': '%.60s' (%u to %u)", word,
+                              least, most);
+    } else if (keys[i].rate != NULL ? tutti_read_rate(strchr(word, '=') + 1, keys[i].rate, NULL) < 0
+                                    : !read_saving(strchr(word, '=') + 1, q))
+        return refuse(word, err);
+    return 0;
 }
 
 static int read_words(const char *text, struct tutti_goodput_question *q, struct tutti_err *err)
 {
+    uint32_t said = 0;
     int status = 0;
 
     while (text != NULL && status == 0) {
@@ -122,7 +132,8 @@ static int read_words(const char *text, struct tutti_goodput_question *q, struct
         size_t bytes = strcspn(text, ",");
 
         (void)snprintf(word, sizeof(word), "%.*s", (int)(bytes < 1000 ? bytes : 1000), text);
-        status = bytes < sizeof(word) ? read_word(word, q, err) : refuse(word, err);
+        status = bytes < sizeof(word) ? read_word(word, q, &said, err) : refuse(word, err);
+        q->repair_said |= strncmp(word, "repair=", 7) == 0;
         text = text[bytes] == ',' ? text + bytes + 1 : NULL;
     }
     return status;
@@ -155,9 +166,6 @@ static int check(struct tutti_goodput_question *q, struct tutti_err *err)
     if (q->copy_bytes_per_s > 0 && !q->async)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--failures': 'copy=' without 'save=async' or 'save=memory'");
-    if (q->runs < 1 || q->runs > RUNS_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "option '--failures': 'runs=%u' (1 to %d)", q->runs,
-                          RUNS_MAX);
     return 0;
 }
 
