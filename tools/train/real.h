@@ -33,8 +33,8 @@ struct tutti_train_real_page;
          .min = 1,                                                                                \
          .max = TUTTI_RUN_RANKS_MAX,                                                              \
          .help =                                                                                  \
-             "-B: replicas; if not given of threads and cuda 2, of nccl a GPU each, else one a "  \
-             "process"},                                                                          \
+             "-B: ranks, each a replica unless --tp and --pp divide the model; if not given of "  \
+             "threads and cuda 2, of nccl a GPU each, else one a process"},                       \
         {.name = "data",                                                                          \
          .type = TUTTI_OPTION_TEXT,                                                               \
          .value = "NAME[:FOLDER]",                                                                \
