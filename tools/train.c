@@ -59,7 +59,7 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
         return tutti_fail(err, TUTTI_EINVAL,
                           "no machine to simulate it on (SPEC: 'tutti topo list'; or -B threads: "
                           "really trained here)");
-    if (tutti_train_emulation_refuse(args, err) < 0)
+    if (tutti_train_real_refuse(args, err) < 0)
         return -TUTTI_EINVAL;
     if (tutti_args_given(args, "job"))
         return tutti_train_jobs(args, sink, err);

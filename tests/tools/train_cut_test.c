@@ -5,6 +5,8 @@
 #include "runtime/random.h"
 #include "tests/test.h"
 #include "tools/cli.h"
+#include "tools/commands.h"
+#include "tools/options.h"
 #include "tools/sink.h"
 
 enum { LINE_BYTES = 512, WORDS_MAX = 48, COMMANDS = 40, COMMANDS_FULL = 1000, COLUMNS = 100 };
@@ -160,6 +162,75 @@ static void check_command(const char *line, bool *ret_answered)
     CHECK(fabs(sum_of_parts(json.out) / number_of(json.out, "\"step_time_s\": ") - 1) < 1e-9);
     tutti_sink_text_done(&json);
     tutti_sink_text_done(&page);
+}
+
+/* A value that its type has. */
+static const char *some_value(const struct tutti_option *option, char buf[LINE_BYTES])
+{
+    switch (option->type) {
+    case TUTTI_OPTION_FLAG:
+        return "";
+    case TUTTI_OPTION_TIME:
+        return "1s";
+    case TUTTI_OPTION_CHOICE:
+        snprintf(buf, LINE_BYTES, "%.*s", (int)strcspn(option->value, "|"), option->value);
+        return buf;
+    case TUTTI_OPTION_TEXT:
+        return "x";
+    default:
+        snprintf(buf, LINE_BYTES, "%d", option->min > 0 ? (int)option->min : 1);
+        return buf;
+    }
+}
+
+/* Whether its help says that it is of real training, and not of a simulated step as well. */
+static bool is_of_real(const struct tutti_option *option)
+{
+    static const char *const begins[] = {"-B", "--checkpoint:", "tcp:", "tcp, nccl:", "mpi, nccl:"};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (strncmp(option->help, begins[i], strlen(begins[i])) == 0)
+            return strstr(option->help, "simulated:") == NULL;
+    return false;
+}
+
+static void check_refused(const struct tutti_option *option, const char *line)
+{
+    char with[LINE_BYTES], name[64], value[LINE_BYTES];
+    struct tutti_sink_text page;
+
+    snprintf(name, sizeof(name), "--%s", option->name);
+    snprintf(with, sizeof(with), "%s", line);
+    add(with, name, some_value(option, value));
+    CHECK_INT(call(with, &page), 2);
+    CHECK(strstr(page.notes, name) != NULL);
+    CHECK(strstr(page.notes, "simulated") != NULL);
+    CHECK(strchr(page.notes, '\n') == page.notes + page.notes_bytes - 1);
+    tutti_sink_text_done(&page);
+}
+
+/* Two say something elsewhere: with failures, and where processes are lost or come. */
+TEST(options_of_real_training_are_refused_of_simulated_steps)
+{
+    static const char *const lines[] = {
+        "train dgx-1v --model gpt2", "train dgx-1v --model gpt2 --tp 2",
+        "train dgx-1v:nodes=2 --model resnet50 --strategy parameter-server"};
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < tutti_cli_train.option_count; i++) {
+        const struct tutti_option *option = &tutti_cli_train.options[i];
+        const int before = test_failures;
+
+        if (!is_of_real(option) || strcmp(option->name, "backend") == 0 ||
+            strcmp(option->name, "save-secs") == 0)
+            continue;
+        count++;
+        for (size_t k = 0; k < sizeof(lines) / sizeof(lines[0]); k++)
+            check_refused(option, lines[k]);
+        if (test_failures > before)
+            fprintf(stderr, "  ... of --%s\n", option->name);
+    }
+    CHECK(count >= 30);
 }
 
 TEST(a_divided_step_is_refused_in_a_line_or_told_in_parts_that_add_up)

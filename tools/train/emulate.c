@@ -125,18 +125,6 @@ void tutti_train_emulation_close(struct tutti_train_emulation *e)
     *e = (struct tutti_train_emulation){.topo = NULL};
 }
 
-int tutti_train_emulation_refuse(const struct tutti_args *args, struct tutti_err *err)
-{
-    static const char *const options[] = {"emulate", "scale", "calibrate"};
-
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        if (tutti_args_given(args, options[i]))
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' without -B (threads, tcp or mpi: really trained)",
-                              options[i]);
-    return tutti_train_going_on_check(args, NULL, err);
-}
-
 /* ---- the device ------------------------------------------------------------------------------ */
 
 int tutti_train_emulation_device(const struct tutti_args *args, struct tutti_device_use *use,

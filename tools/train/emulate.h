@@ -60,9 +60,6 @@ struct tutti_train_emulation {
     struct tutti_lateness lateness; /* of the steps so far */
 };
 
-/* Of a step that is simulated: -TUTTI_EINVAL where one of the options is there. */
-int tutti_train_emulation_refuse(const struct tutti_args *args, struct tutti_err *err);
-
 /* Reads the options, and the machine: run->rank_count becomes its ranks. `with` NULL: threads.
  * Nothing without --emulate. To be closed whatever happens. */
 int tutti_train_emulation_open(const struct tutti_args *args, struct tutti_run_command *run,

@@ -14,11 +14,8 @@ enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 static int check_one(const struct tutti_args *args, const struct tutti_run_command *run,
                      const char *name, struct tutti_err *err)
 {
-    if (!tutti_args_given(args, name) || (run == NULL && strcmp(name, "elastic") == 0))
+    if (!tutti_args_given(args, name))
         return 0;
-    if (run == NULL)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--%s' without -B tcp: what is simulated is not lost", name);
     if (!run->backend->launched || run->backend->on_gpu)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--%s': -B %s ends whole where it loses a process; with "
@@ -46,10 +43,6 @@ int tutti_train_going_on_check(const struct tutti_args *args, const struct tutti
         status = check_one(args, run, options[i], err);
     if (status < 0 || !tutti_args_given(args, "preempt-file"))
         return status;
-    if (run == NULL)
-        return tutti_fail(
-            err, TUTTI_EINVAL,
-            "option '--preempt-file' without -B (threads, tcp or mpi: really trained)");
     if (!tutti_args_given(args, "checkpoint") && !tutti_args_given(args, "elastic"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--preempt-file': nothing is saved before the end ('--checkpoint "

@@ -40,7 +40,7 @@ struct tutti_train_elastic_range {
     uint32_t most;
 };
 
-/* -TUTTI_EINVAL where nothing can go on so, which is said. `run` NULL: training is simulated. */
+/* -TUTTI_EINVAL where nothing can go on so, which is said. */
 int tutti_train_going_on_check(const struct tutti_args *args, const struct tutti_run_command *run,
                                struct tutti_err *err);
 int tutti_train_elastic_read(const struct tutti_args *args, struct tutti_train_elastic_range *ret,

@@ -228,6 +228,8 @@ int tutti_train_elastic(const struct tutti_args *args, struct tutti_train_real *
                         struct tutti_sink *sink, struct tutti_err *err);
 
 /* Reads the options: model, strategy, data, optimizer, how long. The ranks are known. */
+/* Of a step that is simulated: -TUTTI_EINVAL for options that are of real training alone. */
+int tutti_train_real_refuse(const struct tutti_args *args, struct tutti_err *err);
 int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real *real,
                           struct tutti_err *err);
 

@@ -14,6 +14,27 @@
 #include "tools/train/real.h"
 #include "tools/train/strategy.h"
 
+int tutti_train_real_refuse(const struct tutti_args *args, struct tutti_err *err)
+{
+    static const struct tutti_option of_real[] = {
+        TUTTI_TRAIN_OPTIONS_REAL, TUTTI_TRAIN_OPTIONS_GOING_ON, TUTTI_TRAIN_OPTIONS_EMULATE};
+    static const char *const of_both[] = {"save-secs", "elastic", "perturb"};
+
+    for (size_t i = 0; i < sizeof(of_real) / sizeof(of_real[0]); i++) {
+        const char *name = of_real[i].name;
+        bool both = false;
+
+        for (size_t k = 0; k < sizeof(of_both) / sizeof(of_both[0]); k++)
+            both |= strcmp(name, of_both[k]) == 0;
+        if (!both && tutti_args_given(args, name))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' is of real training, not of a simulated step (-B "
+                              "threads, tcp, mpi, cuda or nccl trains)",
+                              name);
+    }
+    return 0;
+}
+
 /* Options that say something to the simulator alone. */
 static int check(const struct tutti_args *args, struct tutti_err *err)
 {

@@ -142,7 +142,7 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
     static const char *const of_servers[] = {
         "launch",    "server-hosts", "sync",      "late",       "consistency",
         "placement", "partition",    "card-rate", "apply-rate", "spread"};
-    static const char *const of_losses[] = {"perturb", "seed", "save-rate"};
+    static const char *const of_losses[] = {"perturb", "seed", "save-rate", "save-secs"};
     const bool fails = tutti_args_given(args, "days") || tutti_args_given(args, "mtbf") ||
                        tutti_args_given(args, "failures");
     static const char *const of_others[] = {"all-reduce",  "num-packs", "bytes-per-pack", "bucket",
