@@ -49,6 +49,9 @@ struct tutti_operation {
     uint64_t in_elements;   /* activations read */
     uint64_t out_elements;  /* activations written */
     bool no_input_gradient; /* the first layer's: its backward is half as much */
+    /* Of both together, those of keys and values (of the output of a product of queries, keys and
+     * values its columns): tutti_held_part(). */
+    uint64_t kv_elements;
 };
 
 struct tutti_variable {
@@ -58,7 +61,8 @@ struct tutti_variable {
     uint64_t elements; /* trained, and reduced by data parallelism */
     /* An embedding whose gradient is sparse: a sample touches at most so many rows. 0: dense */
     uint64_t touched_rows;
-    bool unreduced; /* kept but not trained: moving statistics of batch normalisation */
+    bool unreduced;       /* kept but not trained: moving statistics of batch normalisation */
+    uint64_t kv_elements; /* of `elements`, those that keys and values are made by */
 };
 
 /* What the backward pass needs of one sample, as long as nothing is recomputed. Elements take the
@@ -75,6 +79,7 @@ struct tutti_saved {
         attention_elements;   /* of the s x s matrices; none with a fused kernel, or where only */
     uint64_t attention_bytes; /* they are recomputed */
     uint64_t input_elements;  /* of the layer's input: all there is with full recomputation */
+    uint64_t kv_elements;     /* of `split_elements`, those of keys and values */
 };
 
 /* A layer is what a framework calls a block: the unit of FSDP, of pipeline stages and of the host's
@@ -184,6 +189,15 @@ struct tutti_model_sums {
     struct tutti_saved saved;
 };
 struct tutti_model_sums tutti_model_sum(const struct tutti_workload *model);
+
+/* What each of `tensor` devices has of elements, of which `kv_elements` are of keys and values.
+ * Where there are fewer heads of these than devices (`kv_heads`; 0: not) several have the same one,
+ * as neuronx-distributed (GQAQKVColumnParallelLinear) and vLLM do it. Rounded up. */
+uint64_t tutti_held_part(uint64_t elements, uint64_t kv_elements, uint32_t tensor,
+                         uint32_t kv_heads);
+/* What a device of tensor and expert parallelism has of a variable. */
+uint64_t tutti_variable_part(const struct tutti_variable *variable,
+                             const struct tutti_workload *model, uint32_t tensor, uint32_t expert);
 
 TUTTI_API_END
 

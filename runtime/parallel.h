@@ -121,6 +121,11 @@ enum tutti_parallel_group {
 struct tutti_axis tutti_parallel_axis(const struct tutti_parallel *parallel,
                                       enum tutti_parallel_group group);
 
+/* Ranks of a group of tensor parallelism that have the same heads of keys and values, since there
+ * are fewer of these than ranks; of size 1 where each has its own. */
+struct tutti_axis tutti_parallel_kv_axis(const struct tutti_parallel *parallel,
+                                         const struct tutti_workload *model);
+
 /* ---- stages -------------------------------------------------------------------------------- */
 
 /* The order of work of the devices of a pipeline, for runtime/pipeline.h; of one device 1f1b. */
@@ -154,6 +159,8 @@ struct tutti_parallel_share {
     uint64_t tied;    /* of the dense ones: the embedding's, held by the last stage once more where
                          that is not on the device of the first */
     uint64_t unreduced; /* kept but not trained */
+    uint64_t repeated;  /* of the dense ones, those of keys and values that the ranks of
+                           tutti_parallel_kv_axis() have as well */
 };
 void tutti_parallel_share_of(const struct tutti_parallel *parallel,
                              const struct tutti_workload *model, uint32_t device,
@@ -181,7 +188,8 @@ enum tutti_traffic_kind {
     TUTTI_TRAFFIC_HEAD,      /* and of the head's input: backward S; with sequence parallelism
                                 gathered twice and scattered */
     TUTTI_TRAFFIC_LOSS,      /* all-reduces of 3 floats a token, of a divided vocabulary */
-    TUTTI_TRAFFIC_WHOLE,     /* with sequence parallelism gradients of what is whole on each of t */
+    TUTTI_TRAFFIC_WHOLE,     /* with sequence parallelism gradients of what is whole on each of t;
+                                with or without, of keys and values that several of t have */
     /* A ring: c-1 times the keys and values that a rank has, twice that backward, where gradients
      * go along. Ulysses: all-to-alls of queries, keys, values and output, and of their gradients.
      */

@@ -103,6 +103,8 @@ struct tutti_device_use {
     uint32_t expert;        /* so many share the experts of a layer, and their tokens; 0: 1 */
     double imbalance;       /* the busiest of those has so many times the mean of tokens; 0: 1 */
     bool sequence_parallel; /* what `tensor` does not divide is divided by tokens */
+    uint32_t kv_heads;      /* of the model: of more devices than these several have the same; 0:
+                               not less than `tensor` */
 };
 
 /* One layer, once, for one micro-batch: max(device, host), forward and backward by itself. The

@@ -3,6 +3,7 @@
  * are cut as well. */
 #include <assert.h>
 
+#include "runtime/model.h"
 #include "runtime/parallel/parts.h"
 
 /* Ranks between two neighbours along a dimension. */
@@ -73,6 +74,16 @@ static struct tutti_axis tied_axis(const struct tutti_parallel *p)
         axis.size = 2;
     }
     return axis;
+}
+
+struct tutti_axis tutti_parallel_kv_axis(const struct tutti_parallel *parallel,
+                                         const struct tutti_workload *model)
+{
+    const struct tutti_parallel p = tutti_parallel_filled(parallel);
+    const uint32_t heads = model->transformer.kv_heads;
+
+    return make(&p, "keys-values", stride_of(&p, TUTTI_DIM_TENSOR),
+                heads > 0 && p.tensor > heads ? p.tensor / heads : 1);
 }
 
 struct tutti_axis tutti_parallel_axis(const struct tutti_parallel *parallel,

@@ -7,13 +7,15 @@
 
 enum { PPM = 1000000 };
 
-static void add_variable(const struct tutti_parallel *p, const struct tutti_variable *variable,
-                         uint64_t repeats, struct tutti_parallel_share *share)
+static void add_variable(const struct tutti_parallel *p, const struct tutti_workload *model,
+                         const struct tutti_variable *variable, uint64_t repeats,
+                         struct tutti_parallel_share *share)
 {
     const bool is_expert = variable->split == TUTTI_SPLIT_EXPERTS;
+    const uint32_t kv_heads = model->transformer.kv_heads;
     const bool is_whole = variable->split == TUTTI_SPLIT_NONE;
-    const uint64_t by = is_whole ? 1 : is_expert ? (uint64_t)p->tensor * p->expert : p->tensor;
-    const uint64_t elements = tutti_times(tutti_muldiv_up(variable->elements, 1, by), repeats);
+    const uint64_t elements =
+        tutti_times(tutti_variable_part(variable, model, p->tensor, p->expert), repeats);
 
     if (variable->unreduced) {
         share->unreduced = tutti_plus(share->unreduced, elements);
@@ -24,6 +26,10 @@ static void add_variable(const struct tutti_parallel *p, const struct tutti_vari
         return;
     }
     share->dense = tutti_plus(share->dense, elements);
+    if (variable->kv_elements > 0 && kv_heads > 0 && p->tensor > kv_heads)
+        share->repeated =
+            tutti_plus(share->repeated,
+                       tutti_times(tutti_muldiv_up(variable->kv_elements, 1, kv_heads), repeats));
     if (is_whole)
         share->whole = tutti_plus(share->whole, elements);
 }
@@ -36,7 +42,7 @@ static void add_tied(const struct tutti_parallel *p, const struct tutti_workload
 
     for (uint32_t v = 0; v < layer->variable_count; v++)
         if (layer->variables[v].split == TUTTI_SPLIT_VOCAB)
-            add_variable(p, &layer->variables[v], 1, &tied);
+            add_variable(p, model, &layer->variables[v], 1, &tied);
     share->tied = tied.dense;
     share->dense = tutti_plus(share->dense, tied.dense);
 }
@@ -64,7 +70,7 @@ void tutti_parallel_share_of(const struct tutti_parallel *parallel,
             const uint32_t repeats = tutti_parallel_next_repeats(&cut);
 
             for (uint32_t v = 0; v < model->layers[i].variable_count && repeats > 0; v++)
-                add_variable(&p, &model->layers[i].variables[v], repeats, &share);
+                add_variable(&p, model, &model->layers[i].variables[v], repeats, &share);
         }
     }
     if (device == p.pipeline - 1 && tutti_parallel_ties(&p, model))

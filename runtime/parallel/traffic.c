@@ -342,6 +342,11 @@ static int add_gradients(struct count *c, struct tutti_err *err)
     if (c->p.sequence_parallel)
         add(c, TUTTI_TRAFFIC_WHOLE, tutti_ring_sent_max(share.whole, gradient_bytes, c->p.tensor),
             1, 1);
+    if (share.repeated > 0)
+        add(c, TUTTI_TRAFFIC_WHOLE,
+            tutti_ring_sent_max(share.repeated, gradient_bytes,
+                                tutti_parallel_kv_axis(&c->p, c->asked->model).size),
+            1, 1);
     if (tutti_parallel_ties(&c->p, c->asked->model) && (device == 0 || share.tied > 0)) {
         tutti_parallel_share_of(&c->p, c->asked->model, c->p.pipeline - 1, &share);
         add(c, TUTTI_TRAFFIC_TIED, tutti_ring_sent_max(share.tied, gradient_bytes, 2), 1, 1);

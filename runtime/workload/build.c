@@ -146,6 +146,18 @@ void tutti_build_step(struct tutti_build *build, const char *name, enum tutti_wo
                                                           .out_elements = out_elements});
 }
 
+void tutti_build_kv(struct tutti_build *build, uint64_t elements, uint64_t trained)
+{
+    struct tutti_operation *operations = build->operations.items;
+    struct tutti_variable *variables = build->variables.items;
+
+    if (build->no_memory)
+        return;
+    operations[build->operations.count - 1].kv_elements = elements;
+    if (trained > 0)
+        variables[build->variables.count - 1].kv_elements = trained;
+}
+
 void tutti_build_save(struct tutti_build *build, struct tutti_saved saved)
 {
     struct tutti_saved *sum;
@@ -160,6 +172,7 @@ void tutti_build_save(struct tutti_build *build, struct tutti_saved saved)
     sum->attention_elements += saved.attention_elements;
     sum->attention_bytes += saved.attention_bytes;
     sum->input_elements += saved.input_elements;
+    sum->kv_elements += saved.kv_elements;
 }
 
 /* Sums saturate: one that is UINT64_MAX is no sum. */

@@ -132,6 +132,10 @@ void tutti_build_dense(struct tutti_build *build, struct tutti_dense dense);
 void tutti_build_step(struct tutti_build *build, const char *name, enum tutti_work_kind kind,
                       enum tutti_split split, uint64_t in_elements, uint64_t out_elements);
 
+/* Of the last operation so many elements are of keys and values, and of the last variable (0: none)
+ * so many make them. */
+void tutti_build_kv(struct tutti_build *build, uint64_t elements, uint64_t trained);
+
 /* Adds to what the last layer keeps. */
 void tutti_build_save(struct tutti_build *build, struct tutti_saved saved);
 

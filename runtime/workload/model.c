@@ -322,6 +322,7 @@ static void add_saved(struct tutti_saved *sum, uint64_t count, const struct tutt
     add(&sum->attention_elements, count, saved->attention_elements);
     add(&sum->attention_bytes, count, saved->attention_bytes);
     add(&sum->input_elements, count, saved->input_elements);
+    add(&sum->kv_elements, count, saved->kv_elements);
 }
 
 /* Of the experts, those that a token goes to. */
@@ -360,4 +361,28 @@ struct tutti_model_sums tutti_model_sum(const struct tutti_workload *model)
         add_saved(&sums.saved, layer->repeat, &layer->saved);
     }
     return sums;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+uint64_t tutti_held_part(uint64_t elements, uint64_t kv_elements, uint32_t tensor,
+                         uint32_t kv_heads)
+{
+    const uint64_t kv = kv_elements < elements ? kv_elements : elements;
+
+    assert(tensor > 0);
+    if (kv_heads == 0 || tensor <= kv_heads)
+        return tutti_muldiv_up(elements, 1, tensor);
+    return tutti_plus(tutti_muldiv_up(elements - kv, 1, tensor), tutti_muldiv_up(kv, 1, kv_heads));
+}
+
+uint64_t tutti_variable_part(const struct tutti_variable *variable,
+                             const struct tutti_workload *model, uint32_t tensor, uint32_t expert)
+{
+    if (variable->split == TUTTI_SPLIT_NONE)
+        return variable->elements;
+    if (variable->split == TUTTI_SPLIT_EXPERTS)
+        return tutti_muldiv_up(variable->elements, 1, (uint64_t)tensor * expert);
+    return tutti_held_part(variable->elements, variable->kv_elements, tensor,
+                           model->transformer.kv_heads);
 }

@@ -26,10 +26,14 @@ static void attention(struct tutti_build *b)
     norm(b, "norm1");
     tutti_build_dense(
         b, (struct tutti_dense){"qkv", TUTTI_SPLIT_COLUMNS, s, h, h + 2 * kv, false, false});
+    tutti_build_kv(b, 2 * s * kv, 2 * h * kv);
     tutti_build_step(b, "rotary", TUTTI_WORK_ELEMENTWISE, TUTTI_SPLIT_HEADS, s * (h + kv),
                      s * (h + kv));
+    tutti_build_kv(b, 2 * s * kv, 0); /* keys alone, read and written */
     tutti_transformer_attention(
         b, (struct tutti_attention){t->heads, head, s * (h + 2 * kv), s * h, false});
+    tutti_build_kv(b, 2 * s * kv, 0);
+    tutti_build_save(b, (struct tutti_saved){.kv_elements = 2 * s * kv});
     tutti_build_dense(b, (struct tutti_dense){"proj", TUTTI_SPLIT_ROWS, s, h, h, false, false});
     tutti_transformer_add(b, "sum1", false);
 }

@@ -112,6 +112,7 @@ static void put_operation(struct text *text, const struct tutti_operation *op)
     put_key(text, "in", op->in_elements, tutti_operation_in(op));
     put_key(text, "out", op->out_elements, tutti_operation_out(op));
     put_key(text, "flops", op->flops, tutti_operation_flops(op));
+    put_key(text, "kv", op->kv_elements, 0);
     put(text, "%s\n", op->no_input_gradient ? " first" : "");
 }
 
@@ -121,6 +122,7 @@ static void put_variable(struct text *text, const struct tutti_variable *v)
     put_key(text, "rows", v->rows, 1);
     put_split(text, v->split);
     put_key(text, "touched", v->touched_rows, 0);
+    put_key(text, "kv", v->kv_elements, 0);
     put(text, "%s\n", v->unreduced ? " unreduced" : "");
 }
 
@@ -138,6 +140,7 @@ static void put_saved(struct text *text, const struct tutti_saved *s)
     put_key(text, "attention", s->attention_elements, 0);
     put_key(text, "attention_bytes", s->attention_bytes, 0);
     put_key(text, "input", s->input_elements, 0);
+    put_key(text, "kv", s->kv_elements, 0);
     put(text, "\n");
 }
 

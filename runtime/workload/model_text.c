@@ -18,10 +18,10 @@
  *   layer NAME [repeat N] [transformer] [frozen]
  *                          transformer: one of the equal layers of one; frozen: no backward pass
  *     operation NAME KIND [ROWS x DEPTH x COLUMNS] [count N] [split SPLIT] [in N] [out N]
- *                                             [flops N] [first]
- *     variable NAME elements N [rows N] [split SPLIT] [touched N] [unreduced]
+ *                                             [flops N] [kv N] [first]
+ *     variable NAME elements N [rows N] [split SPLIT] [touched N] [kv N] [unreduced]
  *     saved [whole N] [whole_bytes N] [split N] [split_bytes N] [attention N]
- *           [attention_bytes N] [input N]
+ *           [attention_bytes N] [input N] [kv N]
  *
  * KIND: matmul, convolution, attention (these three have a shape), normalization, elementwise,
  * embedding, loss, other, ...; SPLIT: none, columns, rows, heads, vocab or experts. What they mean
@@ -48,6 +48,7 @@
 #include "runtime/model.h"
 #include "runtime/schedule/text.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "runtime/workload/build.h"
 
 /* Statements of the head, by bit. */
@@ -358,9 +359,19 @@ static int read_shape(struct reader *r, struct tutti_operation *op, struct tutti
     return status;
 }
 
+/* Keys and values are a part of what they are counted in. */
+static int check_kv(uint64_t kv, uint64_t all, struct tutti_err *err)
+{
+    if (kv <= all)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "'%" PRIu64 "' elements of keys and values of %" PRIu64 " (at most as many)",
+                      kv, all);
+}
+
 static int read_operation(struct reader *r, struct tutti_err *err)
 {
-    enum { COUNT, SPLIT, IN, OUT, FLOPS, FIRST };
+    enum { COUNT, SPLIT, IN, OUT, FLOPS, KV, FIRST };
     struct tutti_operation op = {.count = 1};
     struct key keys[] = {
         [COUNT] = {.name = "count", .min = 1, .number32 = &op.count},
@@ -368,6 +379,7 @@ static int read_operation(struct reader *r, struct tutti_err *err)
         [IN] = {.name = "in", .number = &op.in_elements},
         [OUT] = {.name = "out", .number = &op.out_elements},
         [FLOPS] = {.name = "flops", .number = &op.flops},
+        [KV] = {.name = "kv", .number = &op.kv_elements},
         [FIRST] = {.name = "first", .flag = &op.no_input_gradient},
     };
     unsigned seen = 0;
@@ -388,6 +400,9 @@ static int read_operation(struct reader *r, struct tutti_err *err)
         op.in_elements = tutti_operation_in(&op);
     if ((seen >> OUT & 1) == 0)
         op.out_elements = tutti_operation_out(&op);
+    status = check_kv(op.kv_elements, tutti_plus(op.in_elements, op.out_elements), err);
+    if (status < 0)
+        return status;
     flops = op.flops;
     tutti_build_operation(&r->build, op);
     if (r->build.no_memory)
@@ -406,6 +421,7 @@ static int read_variable(struct reader *r, struct tutti_err *err)
         {.name = "rows", .min = 1, .number = &v.rows},
         {.name = "split", .split = &v.split},
         {.name = "touched", .number = &v.touched_rows},
+        {.name = "kv", .number = &v.kv_elements},
         {.name = "unreduced", .flag = &v.unreduced},
     };
     unsigned seen = 0;
@@ -421,6 +437,8 @@ static int read_variable(struct reader *r, struct tutti_err *err)
             v.rows > v.elements ? v.rows : v.touched_rows,
             v.rows > v.elements ? "rows" : "touched rows",
             v.rows > v.elements ? v.elements : v.rows, v.rows > v.elements ? "elements" : "rows");
+    if (status == 0)
+        status = check_kv(v.kv_elements, v.elements, err);
     if (status < 0)
         return status;
     tutti_build_variable(&r->build, v);
@@ -438,6 +456,7 @@ static int read_saved(struct reader *r, struct tutti_err *err)
         {.name = "attention", .number = &saved.attention_elements},
         {.name = "attention_bytes", .number = &saved.attention_bytes},
         {.name = "input", .number = &saved.input_elements},
+        {.name = "kv", .number = &saved.kv_elements},
     };
     unsigned seen = 0;
     int status;
@@ -446,6 +465,8 @@ static int read_saved(struct reader *r, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL, "a second 'saved' of a layer (one)");
     r->has_saved = true;
     status = read_keys(r, keys, sizeof(keys) / sizeof(keys[0]), &seen, err);
+    if (status == 0)
+        status = check_kv(saved.kv_elements, saved.split_elements, err);
     if (status == 0)
         tutti_build_save(&r->build, saved);
     return status;

@@ -156,7 +156,9 @@ static uint64_t saved_bytes(const struct tutti_footprint_params *p, const struct
     uint64_t by = p->sequence_parallel ? p->tensor : 1;
     uint64_t whole = plus(times(saved->whole_elements, element_bytes(p)), saved->whole_bytes);
     uint64_t split = plus(times(saved->split_elements, element_bytes(p)), saved->split_bytes);
-    uint64_t sum = plus(part(whole, by), part(split, p->tensor));
+    uint64_t kv = times(saved->kv_elements, element_bytes(p));
+    uint64_t sum = plus(part(whole, by),
+                        tutti_held_part(split, kv, p->tensor, p->model->transformer.kv_heads));
 
     return part(times(plus(sum, more_by_experts(p, layer)), percent), 100);
 }
@@ -203,10 +205,14 @@ static uint64_t largest_operation(const struct tutti_footprint_params *p,
 
     for (uint32_t i = 0; i < layer->operation_count && !layer->is_frozen; i++) {
         const struct tutti_operation *operation = &layer->operations[i];
-        uint64_t by = operation->split == TUTTI_SPLIT_NONE ? 1 : p->tensor;
+        uint64_t here = elements_of(operation);
 
-        if (operation->kind != TUTTI_WORK_LOSS && operation->split != TUTTI_SPLIT_VOCAB)
-            elements = larger(elements, part(part(elements_of(operation), by), context_of(p)));
+        if (operation->kind == TUTTI_WORK_LOSS || operation->split == TUTTI_SPLIT_VOCAB)
+            continue;
+        if (operation->split != TUTTI_SPLIT_NONE)
+            here = tutti_held_part(here, operation->kv_elements, p->tensor,
+                                   p->model->transformer.kv_heads);
+        elements = larger(elements, part(here, context_of(p)));
     }
     return times(elements, element_bytes(p));
 }

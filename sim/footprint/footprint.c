@@ -123,12 +123,9 @@ static void count_variable(const struct tutti_footprint_params *p,
                            const struct tutti_variable *variable, uint64_t repeats,
                            struct counts *counts)
 {
-    uint64_t by = variable->split == TUTTI_SPLIT_NONE ? 1 : p->tensor;
-    uint64_t elements;
+    const uint64_t elements =
+        times(tutti_variable_part(variable, p->model, p->tensor, p->expert), repeats);
 
-    if (variable->split == TUTTI_SPLIT_EXPERTS)
-        by *= p->expert;
-    elements = times(part(variable->elements, by), repeats);
     if (variable->unreduced)
         counts->kept = plus(counts->kept, elements);
     else if (variable->split == TUTTI_SPLIT_EXPERTS)

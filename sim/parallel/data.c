@@ -7,7 +7,8 @@
 
 enum { FLOAT_BYTES = 4 };
 
-/* Gradients that are whole on each rank of tensor parallelism, tied weights, and the norm. */
+/* Gradients that are whole on each rank of tensor parallelism, or held by several of them, tied
+ * weights, and the norm. */
 static int add_small(struct tutti_cut_run *run, const struct tutti_parallel_share *share,
                      uint32_t d, tutti_ps *sum, struct tutti_err *err)
 {
@@ -20,6 +21,7 @@ static int add_small(struct tutti_cut_run *run, const struct tutti_parallel_shar
     tutti_parallel_share_of(&run->p, run->ask.model, run->p.pipeline - 1, &last);
     const struct tutti_group_call calls[] = {
         {TUTTI_GROUP_TENSOR, TUTTI_ALLREDUCE, run->p.sequence_parallel ? share->whole : 0, bytes},
+        {TUTTI_GROUP_KV, TUTTI_ALLREDUCE, share->repeated, bytes},
         {TUTTI_GROUP_TIED, TUTTI_ALLREDUCE, ends ? last.tied : 0, bytes},
         {TUTTI_GROUP_ALL, TUTTI_ALLREDUCE, cut ? 1 : 0, FLOAT_BYTES}};
 

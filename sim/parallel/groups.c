@@ -68,6 +68,8 @@ int tutti_groups_open(const struct tutti_parallel_ask *ask, const struct tutti_p
     for (int i = 0; i < TUTTI_GROUP_COUNT; i++)
         groups.shapes[i] =
             shape_of(ask->topo, tutti_parallel_axis(parallel, (enum tutti_parallel_group)i));
+    groups.shapes[TUTTI_GROUP_KV] =
+        shape_of(ask->topo, tutti_parallel_kv_axis(parallel, ask->model));
     *ret = groups;
     return 0;
 }

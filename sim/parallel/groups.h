@@ -16,11 +16,14 @@ struct tutti_group_shape {
     uint32_t host_count; /* that it is on */
 };
 
+/* One kind more: tutti_parallel_kv_axis(). */
+#define TUTTI_GROUP_KV ((enum tutti_parallel_group)TUTTI_GROUP_COUNT)
+
 struct tutti_groups {
     const struct tutti_parallel_ask *ask;
     struct tutti_price_store *store;
     uint32_t machine; /* its number in the store */
-    struct tutti_group_shape shapes[TUTTI_GROUP_COUNT];
+    struct tutti_group_shape shapes[TUTTI_GROUP_COUNT + 1];
 };
 
 /* `parallel` is filled in; both arguments outlive the groups. */

@@ -104,10 +104,8 @@ static void add_variable(const struct lanes *l, const struct tutti_variable *v, 
 {
     const struct tutti_parallel *p = &l->run->p;
     const bool expert = v->split == TUTTI_SPLIT_EXPERTS;
-    const uint64_t by = v->split == TUTTI_SPLIT_NONE ? 1
-                        : expert                     ? (uint64_t)p->tensor * p->expert
-                                                     : p->tensor;
-    const uint64_t elements = v->unreduced ? 0 : v->elements / by + (v->elements % by != 0);
+    const uint64_t elements =
+        v->unreduced ? 0 : tutti_variable_part(v, l->run->ask.model, p->tensor, p->expert);
 
     if (expert)
         pack->experts = tutti_plus(pack->experts, elements);

@@ -69,6 +69,7 @@ static void choose_rest(struct tutti_cut_run *run)
     ask->use.batch = run->p.micro_batch;
     ask->use.tensor = run->p.tensor;
     ask->use.context = run->p.context;
+    ask->use.kv_heads = ask->model->transformer.kv_heads;
     ask->use.expert = run->p.expert;
     ask->use.imbalance = tutti_parallel_imbalance_ppm(&run->p, ask->model) * 1e-6;
     ask->use.sequence_parallel = run->p.sequence_parallel;

@@ -19,6 +19,7 @@ int plan_layer_parts(const struct plan_field *field, const struct tutti_plan_set
     use.batch = p->micro_batch;
     use.tensor = p->tensor;
     use.context = p->context;
+    use.kv_heads = field->ask->model->transformer.kv_heads;
     use.expert = p->expert;
     use.sequence_parallel = p->sequence_parallel;
     return tutti_device_layer_parts(&use, layer, ret, err);

@@ -167,6 +167,17 @@ static struct shape expert_shape(const struct tutti_device_use *use,
     return s;
 }
 
+/* Of what tensor parallelism divides; heads of keys and values are held whole. */
+static double held(const struct tutti_device_use *use, double elements, double kv_elements)
+{
+    const double t = degree(use->tensor);
+    const double kv = fmin(kv_elements, elements);
+
+    if (use->kv_heads == 0 || use->kv_heads >= use->tensor)
+        return elements / t;
+    return (elements - kv) / t + kv / use->kv_heads;
+}
+
 /* What parallelism leaves of a product. */
 static struct shape shape_of(const struct tutti_device_use *use, const struct tutti_layer *layer,
                              const struct tutti_operation *op)
@@ -179,7 +190,7 @@ static struct shape shape_of(const struct tutti_device_use *use, const struct tu
     if (op->split == TUTTI_SPLIT_EXPERTS)
         return expert_shape(use, layer, op);
     if (op->split == TUTTI_SPLIT_COLUMNS || op->split == TUTTI_SPLIT_VOCAB)
-        s.columns = ceil(s.columns / t);
+        s.columns = ceil(held(use, s.columns, (double)op->kv_elements / (double)op->rows));
     else if (op->split == TUTTI_SPLIT_ROWS)
         s.depth = ceil(s.depth / t);
     return s;
@@ -188,11 +199,12 @@ static struct shape shape_of(const struct tutti_device_use *use, const struct tu
 static double moved_s(const struct tutti_device_use *use, const struct rates *r,
                       const struct tutti_operation *op)
 {
-    double by = op->split != TUTTI_SPLIT_NONE ? degree(use->tensor) : 1;
-    double more = op->split == TUTTI_SPLIT_EXPERTS ? imbalance(use) : 1;
+    const double all = (double)(op->in_elements + op->out_elements);
+    const double more = op->split == TUTTI_SPLIT_EXPERTS ? imbalance(use) : 1;
+    const double here =
+        op->split != TUTTI_SPLIT_NONE ? held(use, all, (double)op->kv_elements) : all;
 
-    return (double)(op->in_elements + op->out_elements) * samples_of(use, op->split) * more *
-           r->element_bytes / by / r->bytes_per_s;
+    return here * samples_of(use, op->split) * more * r->element_bytes / r->bytes_per_s;
 }
 
 struct both {

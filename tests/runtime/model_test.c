@@ -367,6 +367,7 @@ TEST(products_have_their_true_shapes)
     op = operation_of(layer_of(model, "layer"), "qkv");
     CHECK_INT(op->rows, 8192);
     CHECK_INT(op->columns, 8192 + 2 * 1024);
+    CHECK_INT(op->kv_elements, 8192 * 2 * 1024);
     CHECK_INT(op->split, TUTTI_SPLIT_COLUMNS);
     CHECK_INT(operation_of(layer_of(model, "layer"), "down")->split, TUTTI_SPLIT_ROWS);
     CHECK_INT(operation_of(layer_of(model, "layer"), "attention")->depth, 8192);

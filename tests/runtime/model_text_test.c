@@ -44,14 +44,15 @@ static bool same_operation(const struct tutti_operation *a, const struct tutti_o
     return strcmp(a->name, b->name) == 0 && a->kind == b->kind && a->split == b->split &&
            a->count == b->count && a->rows == b->rows && a->columns == b->columns &&
            a->depth == b->depth && a->flops == b->flops && a->in_elements == b->in_elements &&
-           a->out_elements == b->out_elements && a->no_input_gradient == b->no_input_gradient;
+           a->out_elements == b->out_elements && a->no_input_gradient == b->no_input_gradient &&
+           a->kv_elements == b->kv_elements;
 }
 
 static bool same_variable(const struct tutti_variable *a, const struct tutti_variable *b)
 {
     return strcmp(a->name, b->name) == 0 && a->split == b->split && a->rows == b->rows &&
            a->elements == b->elements && a->touched_rows == b->touched_rows &&
-           a->unreduced == b->unreduced;
+           a->unreduced == b->unreduced && a->kv_elements == b->kv_elements;
 }
 
 static bool same_layer(const struct tutti_layer *a, const struct tutti_layer *b)
@@ -212,8 +213,14 @@ TEST(mistakes_are_named)
     refused("model a\nlayer l\noperation o matmul 1 x 2 x 0\n",
             "my.model: line 3: '0' is not a number of columns (1 or more)");
     refused("model a\nlayer l\noperation o loss 1 x 2 x 3\n",
-            "my.model: line 3: unexpected '1' (count, split, in, out, flops, first or the end of "
-            "the line)");
+            "my.model: line 3: unexpected '1' (count, split, in, out, flops, kv, first or the end "
+            "of the line)");
+    refused("model a\nlayer l\noperation o loss in 2 out 1 kv 4\n",
+            "my.model: line 3: '4' elements of keys and values of 3 (at most as many)");
+    refused("model a\nlayer l\nvariable v elements 2 kv 3\n",
+            "my.model: line 3: '3' elements of keys and values of 2 (at most as many)");
+    refused("model a\nlayer l\nsaved split 2 kv 3\n",
+            "my.model: line 3: '3' elements of keys and values of 2 (at most as many)");
     refused("model a\nlayer l\noperation o loss split cols\n",
             "my.model: line 3: 'cols' is not a split (none, columns, rows, heads, vocab or "
             "experts)");

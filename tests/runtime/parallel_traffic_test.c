@@ -159,6 +159,34 @@ TEST(tensor_parallelism)
     tutti_model_free(model);
 }
 
+/* 16 ranks and 8 heads of keys and values: two ranks have each, sum its gradients among themselves,
+ * and have 1/8 of what makes it rather than 1/16. */
+TEST(keys_and_values_held_twice)
+{
+    struct tutti_workload *model = llama();
+    struct tutti_parallel p = PARALLEL(.tensor = 16, .data = 2);
+    const uint64_t kv = 2 * (uint64_t)H * (H / A) * KV;
+    const uint64_t layer = (2 * (uint64_t)H * H + 3 * (uint64_t)H * F) / 16 + kv / 8 + 2 * H;
+    const uint64_t all = L * layer + 2 * (uint64_t)V * H / 16 + H;
+    struct tutti_parallel_traffic seen = plain(&p, model);
+    struct tutti_parallel_share share;
+    struct tutti_axis same = tutti_parallel_kv_axis(&p, model);
+
+    tutti_parallel_share_of(&p, model, 0, &share);
+    CHECK_INT(share.dense, all);
+    CHECK_INT(share.repeated, L * kv / 8);
+    CHECK_INT(seen.bytes[TUTTI_TRAFFIC_GRADIENTS], 4 * all);
+    CHECK_INT(seen.bytes[TUTTI_TRAFFIC_WHOLE], 4 * (L * kv / 8));
+    CHECK_INT(same.size, 2);
+    CHECK_INT(same.stride, 1);
+    p.tensor = 8; /* one each */
+    tutti_parallel_share_of(&p, model, 0, &share);
+    CHECK_INT(share.repeated, 0);
+    CHECK_INT(plain(&p, model).bytes[TUTTI_TRAFFIC_WHOLE], 0);
+    CHECK_INT(tutti_parallel_kv_axis(&p, model).size, 1);
+    tutti_model_free(model);
+}
+
 /* 2sbh a boundary each way and micro-batch, v times that interleaved; tied weights at its ends. */
 TEST(pipelines)
 {

@@ -108,6 +108,7 @@ struct part {
     uint32_t device;
     double t, c, e, n;     /* degrees; n reduce dense gradients */
     double s, b, h, f, kv; /* kv: columns of keys, or of values */
+    double kv_parts;       /* that those are held in: heads are whole */
     double layers;         /* of all of its stages */
     bool first, last;
     double messages;                    /* of a micro-batch */
@@ -138,7 +139,7 @@ static void count_parameters(const struct draw *w, struct part *o)
     const double feed = 3 * o->h * o->f / o->t;
     const bool apart = o->e > 1;
     const double norms = w->gpt ? 6 * o->h : 2 * o->h + routed;
-    double layer = norms + (2 * o->h * o->h + 2 * o->h * o->kv) / o->t;
+    double layer = norms + 2 * o->h * o->h / o->t + 2 * o->h * o->kv / o->kv_parts;
 
     if (w->gpt)
         layer += (8 * o->h * o->h + 7 * o->h) / o->t;
@@ -169,6 +170,7 @@ static struct part part_of(const struct draw *w, uint32_t device)
                      .h = w->shape.hidden,
                      .f = w->shape.feed_forward,
                      .kv = w->shape.hidden / w->shape.heads * w->shape.kv_heads,
+                     .kv_parts = w->d.tensor < w->shape.kv_heads ? w->d.tensor : w->shape.kv_heads,
                      .busy = 1};
 
     for (uint32_t stage = 0; stage < stages; stage++) {
@@ -235,6 +237,7 @@ static void check_ends(const struct draw *w, const struct part *o,
     const double sum = 2 * (o->t - 1) / o->t * 2 * o->s * o->b * o->h / o->c;
     const double message = 2 * o->s * o->b * o->h / o->c;
     const bool sp = w->d.sequence_parallel;
+    const double copies = o->t > w->shape.kv_heads ? o->t / w->shape.kv_heads : 1;
 
     expect(w, "embedding", seen->bytes[TUTTI_TRAFFIC_EMBEDDING], o->first ? m * sum : 0, 0.5);
     expect(w, "head", seen->bytes[TUTTI_TRAFFIC_HEAD], o->last ? m * (sp ? 1.5 : 1) * sum : 0, 0.5);
@@ -246,7 +249,9 @@ static void check_ends(const struct draw *w, const struct part *o,
            w->d.scatter_gather ? m * o->messages * message * (o->t - 1) / o->t : 0, 0.5);
     expect(w, "tied", seen->bytes[TUTTI_TRAFFIC_TIED], 4 * o->tied, 0.5);
     expect(w, "whole", seen->bytes[TUTTI_TRAFFIC_WHOLE],
-           sp ? 2 * (o->t - 1) / o->t * 4 * o->whole : 0, 8);
+           (sp ? 2 * (o->t - 1) / o->t * 4 * o->whole : 0) +
+               2 * (copies - 1) / copies * 4 * o->layers * 2 * o->h * o->kv / w->shape.kv_heads,
+           16);
 }
 
 static void check_states(const struct draw *w, const struct part *o,
@@ -290,7 +295,7 @@ static double layer_saved(const struct draw *w, const struct part *o)
     const double by = w->d.sequence_parallel ? o->t : 1;
     const double k = w->shape.active_experts;
     double whole = 8 * o->h; /* two norms' inputs and what they make of them */
-    double split = 2 * (2 * o->h + 2 * o->kv);
+    double split = 2 * (2 * o->h + 2 * o->kv * o->t / o->kv_parts);
 
     if (w->full)
         return 2 * sb * o->h / by;

@@ -1,0 +1,93 @@
+/* Steps of models that are cut, beside figures by hand. */
+#include "sim/predict.h"
+#include "tests/sim/parallel_world.h"
+
+/* ---- keys and values ------------------------------------------------------------------------- */
+
+enum { HIDDEN = 4096, TOKENS = 4096, LAYERS = 2, KV_HEADS = 4, RANKS = 8 };
+
+/* Layers of a product of queries, keys and values, which has `heads` of the latter of 512 columns
+ * each. */
+static struct tutti_workload *model_of(uint32_t heads)
+{
+    const unsigned kv = heads * 512;
+    struct tutti_workload *model = NULL;
+    struct tutti_err err = {""};
+    char text[1024];
+    const int bytes = snprintf(
+        text, sizeof(text),
+        "model attends\nsample sequence bytes 8\nsequence %d\nlogits 1\n"
+        "transformer layers %d hidden %d heads 8 kv_heads %u\n"
+        "layer l repeat %d transformer\n"
+        "operation qkv matmul %d x %d x %u split columns kv %u\n"
+        "operation rotary elementwise split heads in %u out %u kv %u\n"
+        "variable qkv elements %u rows %d split columns kv %u\n"
+        "saved split %u input %d kv %u\n",
+        TOKENS, LAYERS, HIDDEN, (unsigned)heads, LAYERS, TOKENS, HIDDEN, HIDDEN + kv, TOKENS * kv,
+        TOKENS * (HIDDEN + kv), TOKENS * (HIDDEN + kv), 2 * TOKENS * kv, HIDDEN * (HIDDEN + kv),
+        HIDDEN, HIDDEN * kv, TOKENS * (HIDDEN + kv), TOKENS * HIDDEN, TOKENS * kv);
+
+    CHECK_OK(tutti_model_parse("attends", text, (size_t)bytes, &model, &err), err);
+    if (model == NULL)
+        abort();
+    return model;
+}
+
+static void check_same(const struct tutti_parallel_answer *a, const struct tutti_parallel_answer *b)
+{
+    CHECK_INT(a->split.compute_ps, b->split.compute_ps);
+    CHECK_INT(a->split.tensor_ps, b->split.tensor_ps);
+    CHECK_INT(a->split.gather_ps, b->split.gather_ps);
+    CHECK_INT(a->split.optimizer_ps, b->split.optimizer_ps);
+    for (int term = 0; term < TUTTI_MEMORY_TERM_COUNT; term++)
+        CHECK_INT(a->footprints[0].bytes[term], b->footprints[0].bytes[term]);
+}
+
+static tutti_ps all_reduce_ps(const char *spec, enum tutti_dtype dtype, uint64_t count)
+{
+    struct tutti_ask ask = {
+        .size = sizeof(ask),
+        .params = {.collective = TUTTI_ALLREDUCE, .dtype = dtype, .op = TUTTI_SUM, .count = count}};
+    struct tutti_answer answer = {.time_ps = -1};
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
+    ask.topo = topo;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    tutti_topo_free(topo);
+    return answer.time_ps;
+}
+
+/* On 8 ranks of tensor parallelism 4 heads of keys and values cost what 8 do, of which each rank
+ * has one, and their gradients are summed by pairs. */
+TEST(heads_held_twice_cost_as_twice_as_many)
+{
+    const enum tutti_sharding shardings[] = {TUTTI_SHARD_NONE, TUTTI_SHARD_ZERO1,
+                                             TUTTI_SHARD_ZERO3};
+    const uint64_t elements = (uint64_t)LAYERS * HIDDEN * 512;
+
+    for (size_t i = 0; i < sizeof(shardings) / sizeof(shardings[0]); i++) {
+        struct tutti_parallel_answer twice;
+        struct tutti_parallel_answer once;
+        struct world w;
+
+        open_world(&w, "dgx-h100:nodes=2", "mlp",
+                   (struct tutti_parallel){
+                       .tensor = RANKS, .data = 2, .sharding = shardings[i], .micro_batches = 2});
+        tutti_model_free(w.model);
+        w.ask.model = w.model = model_of(KV_HEADS);
+        twice = predict(&w);
+        tutti_model_free(w.model);
+        w.ask.model = w.model = model_of(2 * KV_HEADS);
+        once = predict(&w);
+        check_same(&twice, &once);
+        CHECK_INT(twice.split.data_ps - once.split.data_ps,
+                  all_reduce_ps("dgx-h100:nodes=1,gpus=2",
+                                shardings[i] == TUTTI_SHARD_ZERO3 ? TUTTI_BFLOAT16 : TUTTI_FLOAT32,
+                                elements));
+        tutti_parallel_answer_free(&twice);
+        tutti_parallel_answer_free(&once);
+        close_world(&w);
+    }
+}
