@@ -131,7 +131,7 @@ static uint64_t sent_bytes(struct course c)
             bytes += record.events[i].bytes;
     tutti_record_done(&record);
     free(o.weights);
-    return bytes - 2 * (c.rank_count - UINT64_C(1)) * 8 * (8 + 2 * c.rank_count);
+    return bytes - 2 * (c.rank_count - UINT64_C(1)) * 8 * (8 + 3 * c.rank_count);
 }
 
 TEST(bytes_that_are_really_sent_are_those_of_the_formulas)
