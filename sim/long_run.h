@@ -74,6 +74,7 @@ struct tutti_long_run {
     double wall_s; /* that pass; 0: no end */
     double work_s; /* of training without interruptions; 0: no end */
     uint64_t seed;
+    tutti_ps step_ps; /* checkpoints lie a whole number of steps of so long apart; 0: any time */
 };
 
 /* Where the time of the training goes. */
@@ -99,7 +100,7 @@ struct tutti_long_run_times {
     double mtbf_s;         /* of the training, of all causes; 0: nothing fails */
     double mtbf_unknown_s; /* of those that are not known long enough before to save */
     tutti_ps every_ps;     /* between checkpoints: as given, the best, or as quick as storage takes
-                          them */
+                          them; in whole steps, up */
     tutti_ps stall_ps;     /* of one: standing still */
     tutti_ps write_ps;     /* of one: beside training, until it is of use */
 };

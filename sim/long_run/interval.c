@@ -26,6 +26,7 @@ tutti_ps tutti_long_run_daly(tutti_ps stall_ps, double mtbf_s)
     return picoseconds(sqrt(2 * stall_s * mtbf_s) * (1 + half / 3 + half * half / 9) - stall_s);
 }
 
+/* With whole steps where the run has some. */
 static double goodput_at(const struct tutti_run_times *t, double every_s)
 {
     struct tutti_run_times at = *t;
@@ -37,7 +38,7 @@ static double goodput_at(const struct tutti_run_times *t, double every_s)
 }
 
 /* By golden sections of the logarithm: goodput rises to one best interval and falls behind it. */
-double tutti_run_best_s(const struct tutti_run_times *t)
+static double best_of_any_s(const struct tutti_run_times *t)
 {
     enum { SECTIONS = 60 };
     const double ratio = (sqrt(5.0) - 1) / 2;
@@ -69,14 +70,30 @@ double tutti_run_best_s(const struct tutti_run_times *t)
     return exp((low + high) / 2);
 }
 
+/* Of whole steps the best are next to the best of all. */
+double tutti_run_best_s(const struct tutti_run_times *t)
+{
+    struct tutti_run_times any = *t;
+    double best_s, fewer_s;
+
+    any.step_s = 0;
+    best_s = best_of_any_s(&any);
+    fewer_s = best_s - t->step_s;
+    if (t->step_s <= 0 || fewer_s <= 0 || goodput_at(t, fewer_s) < goodput_at(t, best_s))
+        return best_s;
+    return fewer_s;
+}
+
 int tutti_long_run_best(const struct tutti_long_run *run, tutti_ps *ret, struct tutti_err *err)
 {
     struct tutti_run_times t;
     int status = tutti_run_times_of(run, &t, err);
 
-    if (status == 0)
-        *ret = picoseconds(tutti_run_best_s(&t));
-    return status;
+    if (status < 0)
+        return status;
+    tutti_run_times_every(&t, tutti_run_best_s(&t));
+    *ret = picoseconds(t.every_s);
+    return 0;
 }
 
 static double best_goodput(struct tutti_run_times *t, double restart_s)

@@ -31,6 +31,7 @@ struct tutti_run_times {
     double copied_s;  /* and from the memory of hosts */
     double restart_s; /* without reading */
     double every_s;
+    double step_s;  /* 0: intervals are of any length */
     uint32_t level; /* checkpoints for one that is written: 1 or more */
     uint32_t host_devices;
     uint32_t hosts;
@@ -41,7 +42,7 @@ struct tutti_run_times {
 /* Checks and copies; `every_ps` 0 leaves every_s 0. */
 int tutti_run_times_of(const struct tutti_long_run *run, struct tutti_run_times *ret,
                        struct tutti_err *err);
-/* No shorter than storage takes checkpoints. */
+/* No shorter than storage takes checkpoints, and whole steps. */
 void tutti_run_times_every(struct tutti_run_times *t, double every_s);
 void tutti_run_recovery(const struct tutti_run_times *t, uint32_t cause, enum tutti_spare spare,
                         struct tutti_recovery *ret);

@@ -51,8 +51,8 @@ static int check(const struct tutti_long_run *run, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%u' devices of hosts of %u and replicas of %u (some of both, whole)",
                           run->device_count, host, replica);
-    if (run->every_ps < 0 || run->restart_ps < 0 || run->restart_device_ps < 0 ||
-        run->hot_swap_ps < 0 || run->cold_swap_ps < 0)
+    if (run->every_ps < 0 || run->step_ps < 0 || run->restart_ps < 0 ||
+        run->restart_device_ps < 0 || run->hot_swap_ps < 0 || run->cold_swap_ps < 0)
         return tutti_fail(err, TUTTI_EINVAL, "a long run with times below 0 (0 or more)");
     if (!(run->wall_s >= 0) || !(run->work_s >= 0) || run->wall_s + run->work_s <= 0 ||
         run->wall_s + run->work_s > 1e10)
@@ -116,6 +116,7 @@ int tutti_run_times_of(const struct tutti_long_run *run, struct tutti_run_times 
     t.level = t.run.storage_every > 1 ? t.run.storage_every : 1;
     t.host_devices = t.run.host_devices > 0 ? t.run.host_devices : 1;
     t.hosts = t.run.device_count / t.host_devices;
+    t.step_s = seconds(t.run.step_ps);
     if (t.run.hot_spares > UINT32_MAX / 4 || t.run.cold_spares > UINT32_MAX / 4)
         return tutti_fail(err, TUTTI_EINVAL, "'%u' and '%u' spares (fewer than 2^30)",
                           t.run.hot_spares, t.run.cold_spares);
@@ -132,6 +133,8 @@ void tutti_run_times_every(struct tutti_run_times *t, double every_s)
     const double least_s = t->write_s / t->level - t->stall_s;
 
     t->every_s = every_s > 0 && every_s < least_s ? least_s : every_s;
+    if (t->every_s > 0 && t->step_s > 0) /* a hair less than whole is whole */
+        t->every_s = fmax(1, ceil(t->every_s / t->step_s - 1e-6)) * t->step_s;
 }
 
 void tutti_run_recovery(const struct tutti_run_times *t, uint32_t cause, enum tutti_spare spare,

@@ -322,6 +322,51 @@ TEST(llama3s_54_days)
            played.goodput, test_seed);
 }
 
+static bool is_whole(tutti_ps every_ps, tutti_ps step_ps)
+{
+    const double steps = (double)every_ps / (double)step_ps;
+
+    return steps > 0.5 && fabs(steps - round(steps)) < 1e-6;
+}
+
+/* A copy stalls for 20 ms and storage takes 2.4 s, a step 13 s: nobody saves within it. */
+TEST(checkpoints_lie_whole_steps_apart)
+{
+    struct tutti_failure_cause cause = {.name = "device", .mtbf_s = 16384 * 3 * 3600.0};
+    struct tutti_long_run run = {.size = sizeof(run),
+                                 .device_count = 16384,
+                                 .causes = &cause,
+                                 .cause_count = 1,
+                                 .state_bytes = UINT64_C(4870000000000),
+                                 .save_bytes_per_s = UINT64_C(2000000000000),
+                                 .async = true,
+                                 .restart_ps = 600 * S,
+                                 .wall_s = 54 * 86400.0,
+                                 .seed = test_seed,
+                                 .step_ps = 13 * S};
+    double best;
+
+    CHECK_INT(expect(&run).every_ps, 13 * S); /* for nothing: at each */
+    CHECK(play(&run).checkpoints < run.wall_s / 13 + 1);
+    run.every_ps = 14 * S;
+    CHECK_INT(expect(&run).every_ps, 26 * S);
+    CHECK_INT(play(&run).every_ps, 26 * S);
+    run.every_ps = 26 * S;
+    CHECK_INT(expect(&run).every_ps, 26 * S);
+    for (uint64_t copy = 1; copy < 100000; copy *= 7) { /* stalls of 0.3 s to some 5 hours */
+        run.copy_bytes_per_s = UINT64_C(1000000000) / copy;
+        run.every_ps = 0;
+        best = expect(&run).goodput;
+        run.every_ps = expect(&run).every_ps;
+        CHECK(is_whole(run.every_ps, run.step_ps));
+        CHECK_NEAR(expect(&run).goodput, best, 1e-9);
+        run.every_ps += run.step_ps;
+        CHECK(expect(&run).goodput <= best);
+        run.every_ps -= 2 * run.step_ps;
+        CHECK(run.every_ps <= 0 || expect(&run).goodput <= best);
+    }
+}
+
 TEST(the_same_seed_is_the_same_run)
 {
     struct tutti_failure_cause cause = {.name = "device", .mtbf_s = 8 * 3600.0};

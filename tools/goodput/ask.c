@@ -5,9 +5,13 @@
 
 #include "runtime/status.h"
 #include "tools/goodput/goodput.h"
+#include "topo/hardware.h"
 
 /* 2 TB/s for the 2,048 hosts of Llama 3's training. */
 static const uint64_t HOST_SAVE_BYTES_PER_S = UINT64_C(976562500);
+
+/* The PCIe of the slowest GPUs that are used for it, V100 and T4, on 16 lanes. */
+enum { COPY_PCIE_GENERATION = 3 };
 
 static const double DAY_S = 86400;
 
@@ -62,6 +66,12 @@ static void set_causes(const struct tutti_goodput_question *q, struct tutti_good
     a->run.causes = a->causes;
 }
 
+/* Of a device to its host; 0: not said. */
+static uint64_t copy_rate(uint64_t said)
+{
+    return said > 0 ? said : tutti_hw_pcie_bytes_per_s(COPY_PCIE_GENERATION);
+}
+
 static void set_run(const struct tutti_goodput_question *q, struct tutti_goodput_answer *a)
 {
     const struct tutti_goodput_job *job = &a->job;
@@ -75,7 +85,7 @@ static void set_run(const struct tutti_goodput_question *q, struct tutti_goodput
                                    .save_bytes_per_s = q->save_bytes_per_s,
                                    .device_save_bytes_per_s = q->device_bytes_per_s,
                                    .async = q->async,
-                                   .copy_bytes_per_s = q->copy_bytes_per_s,
+                                   .copy_bytes_per_s = copy_rate(q->copy_bytes_per_s),
                                    .storage_every = q->storage_every,
                                    .every_ps = picoseconds(q->every_s),
                                    .restart_ps = picoseconds(q->restart_s),
@@ -86,7 +96,9 @@ static void set_run(const struct tutti_goodput_question *q, struct tutti_goodput
                                    .cold_swap_ps = picoseconds(q->cold_swap_s),
                                    .least_devices = q->least_devices,
                                    .wall_s = job->steps > 0 ? 0 : q->days * DAY_S,
-                                   .seed = q->seed};
+                                   .seed = q->seed,
+                                   .step_ps = job->step_ps};
+    a->copy_assumed = q->async && q->copy_bytes_per_s == 0;
     a->save_assumed = q->save_bytes_per_s == 0 && q->device_bytes_per_s == 0;
     if (a->save_assumed)
         run->save_bytes_per_s = HOST_SAVE_BYTES_PER_S * (job->device_count / job->host_devices);
@@ -97,8 +109,9 @@ static void set_run(const struct tutti_goodput_question *q, struct tutti_goodput
 
 /* ---- what else it could be ------------------------------------------------------------------- */
 
+/* Each in whole steps. `other`: not told where those make it the best, which is first. */
 static int try_interval(struct tutti_goodput_answer *a, const char *what, tutti_ps every_ps,
-                        struct tutti_err *err)
+                        bool other, struct tutti_err *err)
 {
     struct tutti_long_run run = a->run;
     struct tutti_long_run_times times;
@@ -106,7 +119,7 @@ static int try_interval(struct tutti_goodput_answer *a, const char *what, tutti_
 
     run.every_ps = every_ps > 0 ? every_ps : 1;
     status = tutti_long_run_expect(&run, &times, err);
-    if (status == 0)
+    if (status == 0 && (!other || times.every_ps != a->tried[0].every_ps))
         a->tried[a->tried_count++] =
             (struct tutti_goodput_tried){what, times.every_ps, times.goodput};
     return status;
@@ -120,15 +133,15 @@ static int try_intervals(struct tutti_goodput_answer *a, struct tutti_err *err)
     int status = tutti_long_run_best(&a->run, &best, err);
 
     if (status == 0)
-        status = try_interval(a, "best", best, err);
+        status = try_interval(a, "best", best, false, err);
     if (status == 0 && stall_ps > 0 && mtbf_s > 0)
-        status = try_interval(a, "Young's", tutti_long_run_young(stall_ps, mtbf_s), err);
+        status = try_interval(a, "Young's", tutti_long_run_young(stall_ps, mtbf_s), false, err);
     if (status == 0 && stall_ps > 0 && mtbf_s > 0)
-        status = try_interval(a, "Daly's", tutti_long_run_daly(stall_ps, mtbf_s), err);
+        status = try_interval(a, "Daly's", tutti_long_run_daly(stall_ps, mtbf_s), false, err);
     if (status == 0)
-        status = try_interval(a, "four times as often", best / 4, err);
+        status = try_interval(a, "four times as often", best / 4, true, err);
     if (status == 0)
-        status = try_interval(a, "four times as rarely", best * 4, err);
+        status = try_interval(a, "four times as rarely", best * 4, true, err);
     return status;
 }
 
@@ -168,7 +181,7 @@ static int find_helps(struct tutti_goodput_answer *a, struct tutti_err *err)
     run = a->run;
     run.async = true;
     if (status == 0 && !a->run.async)
-        status = try_better(a, "checkpoints beside training, up to", &run, err);
+        status = try_better(a, "checkpoints beside training", &run, err);
     run = a->run;
     run.hot_spares++;
     if (status == 0 && a->expected.part_s[TUTTI_RUN_WAIT] + a->expected.part_s[TUTTI_RUN_FEWER] > 0)

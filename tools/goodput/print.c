@@ -86,6 +86,7 @@ static void print_parts(const struct tutti_goodput_answer *a, FILE *out)
 static void print_saving(const struct tutti_goodput_answer *a, FILE *out)
 {
     const struct tutti_long_run_times *t = &a->expected;
+    const double steps = round((double)t->every_ps / (double)a->job.step_ps);
     char text[TEXT_BYTES], rate[TUTTI_UNIT_TEXT_BYTES];
 
     fprintf(out, "# saving:   %.4g GB", (double)a->job.state_bytes / 1e9);
@@ -94,13 +95,15 @@ static void print_saving(const struct tutti_goodput_answer *a, FILE *out)
     if (a->save_assumed)
         fputs(" (assumed: 1 GB/s a host, as Llama 3's storage; --save-rate)", out);
     fprintf(out, ": training stands still for %s", time_text(seconds(t->stall_ps), text));
+    if (a->copy_assumed)
+        fprintf(out, ", copied to hosts at %s a device (assumed: PCIe 3; copy=)",
+                tutti_print_rate(a->run.copy_bytes_per_s, rate));
     if (a->run.async)
         fprintf(out, ", written beside it in %s", time_text(seconds(t->write_ps), text));
     if (a->run.storage_every > 1)
         fprintf(out, ", one of %u", a->run.storage_every);
     fprintf(out, ", each %s", time_text(seconds(t->every_ps), text));
-    fprintf(out, " (%.0f steps), %.0f times\n", ceil((double)t->every_ps / (double)a->job.step_ps),
-            t->checkpoints);
+    fprintf(out, " (%.0f step%s), %.0f times\n", steps, steps > 1.5 ? "s" : "", t->checkpoints);
     fputs("# interval: ", out);
     for (uint32_t i = 0; i < a->tried_count; i++)
         fprintf(out, "%s%s %s: %.2f %%", i > 0 ? ", " : "", a->tried[i].what,
@@ -268,6 +271,7 @@ void tutti_goodput_json(const struct tutti_goodput_question *q,
     tutti_json_count(json, "state_bytes", a->job.state_bytes);
     tutti_json_number(json, "save_GBps", (double)a->run.save_bytes_per_s / 1e9);
     tutti_json_bool(json, "save_rate_assumed", a->save_assumed);
+    tutti_json_bool(json, "copy_rate_assumed", a->copy_assumed);
     tutti_json_number(json, "save_every_s", seconds(t->every_ps));
     tutti_json_number(json, "save_stall_s", seconds(t->stall_ps));
     tutti_json_number(json, "save_write_s", seconds(t->write_ps));
