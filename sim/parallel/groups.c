@@ -177,6 +177,34 @@ int tutti_groups_hop(const struct tutti_groups *g, enum tutti_parallel_group gro
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
+/* Of all ranks of a host to those of the next. */
+static struct tutti_axis across_hosts(uint32_t per_host)
+{
+    return (struct tutti_axis){
+        .width = per_host, .stride = per_host, .size = 2, .period = 2 * per_host, .repeat = 1};
+}
+
+/* Where several members are on each host their rings leave it by as many ways: all that a host has,
+ * shared with the other groups on it. */
+static int ring_rate(const struct tutti_groups *g, const struct tutti_group_shape *shape,
+                     uint64_t *ret)
+{
+    const struct tutti_axis across = across_hosts(ranks_on_host(g->ask->topo));
+    struct tutti_axis within = shape->axis;
+    const struct tutti_kept_hop *hop;
+    uint64_t out;
+
+    if (hop_of(g, &across, &hop) < 0)
+        return -TUTTI_ENOMEM;
+    out = tutti_times(hop->bytes_per_s, shape->on_host);
+    within.size = shape->on_host;
+    within.period = within.stride * within.size;
+    if (hop_of(g, &within, &hop) < 0)
+        return -TUTTI_ENOMEM;
+    *ret = out < hop->bytes_per_s ? out : hop->bytes_per_s;
+    return 0;
+}
+
 /* On a machine of which no part can be made: round a ring of the members, by the slowest link; of
  * meshes and tori both ways round. */
 static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape *shape,
@@ -187,23 +215,25 @@ static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape 
         (uint64_t)(shape->axis.size - 1) * (collective == TUTTI_ALLREDUCE ? 2 : 1);
     const uint32_t ways = g->ask->topo->shape.dim_count > 0 ? 2 : 1;
     const struct tutti_kept_hop *hop;
+    tutti_ps latency_ps;
+    uint64_t rate;
 
     if (hop_of(g, &shape->axis, &hop) < 0)
         return tutti_nomem(err);
-    ret->wire_ps =
-        moved_ps(tutti_times(bytes / shape->axis.size / ways + 1, rounds), hop->bytes_per_s);
-    ret->ps = ret->wire_ps + (tutti_ps)rounds * hop->latency_ps;
+    latency_ps = hop->latency_ps;
+    rate = hop->bytes_per_s;
+    if (shape->on_host > 1 && shape->host_count > 1 && ring_rate(g, shape, &rate) < 0)
+        return tutti_nomem(err);
+    ret->wire_ps = moved_ps(tutti_times(bytes / shape->axis.size / ways + 1, rounds), rate);
+    ret->ps = ret->wire_ps + (tutti_ps)rounds * latency_ps;
     return 0;
 }
 
 /* Whether a rank of the part has no faster way out of its host than one of the whole has. */
 static bool is_fair(const struct tutti_topo *topo, const struct tutti_topo *part, uint32_t on_host)
 {
-    const struct tutti_axis across = {
-        .width = on_host, .stride = on_host, .size = 2, .period = 2 * on_host, .repeat = 1};
-    const uint32_t per_host = ranks_on_host(topo);
-    const struct tutti_axis whole = {
-        .width = per_host, .stride = per_host, .size = 2, .period = 2 * per_host, .repeat = 1};
+    const struct tutti_axis across = across_hosts(on_host);
+    const struct tutti_axis whole = across_hosts(ranks_on_host(topo));
     struct tutti_kept_hop ours;
     struct tutti_kept_hop theirs;
 

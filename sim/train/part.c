@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "runtime/units.h"
+#include "runtime/wide.h"
 #include "sim/train.h"
 
 enum { SPEC_BYTES = 512 };
@@ -15,14 +15,33 @@ enum { SPEC_BYTES = 512 };
 struct hosts {
     uint32_t nodes;
     uint32_t gpus;      /* of each; 0: as it is */
-    uint64_t nic_bytes; /* a second, of the one NIC of each; 0: as they are */
+    uint64_t nic_bytes; /* a second, of each NIC; 0: as they are */
+    uint32_t nics;      /* of each host; 0: as they are */
 };
 
 static bool is_replaced(const char *key, const struct hosts *hosts)
 {
     return strncmp(key, "nodes=", 6) == 0 || (hosts->gpus > 0 && strncmp(key, "gpus=", 5) == 0) ||
+           (hosts->nics > 0 && strncmp(key, "nics=", 5) == 0) ||
            (hosts->nic_bytes > 0 &&
-            (strncmp(key, "nics=", 5) == 0 || strncmp(key, "nic=", 4) == 0));
+            (strncmp(key, "nic=", 4) == 0 || strncmp(key, "nicbw=", 6) == 0));
+}
+
+static bool is_preset(const char *spec, const char *name)
+{
+    return strncmp(spec, name, strlen(name)) == 0 && strchr(":", spec[strlen(name)]) != NULL;
+}
+
+/* The key of the rate of a network card. */
+static const char *rate_key(const char *spec)
+{
+    return is_preset(spec, "host") || is_preset(spec, "rail") ? "nic" : "nicbw";
+}
+
+/* Whether a SPEC says how many network cards a host has; others have them by GPUs. */
+static bool counts_nics(const char *spec)
+{
+    return is_preset(spec, "host") || is_preset(spec, "rail") || is_preset(spec, "pcie");
 }
 
 /* The SPEC with these hosts in the place of what it says of them. */
@@ -34,9 +53,11 @@ static bool respell(const char *spec, const struct hosts *hosts, char ret[SPEC_B
 
     if (hosts->gpus > 0)
         used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",gpus=%u", hosts->gpus);
+    if (hosts->nics > 0)
+        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",nics=%u", hosts->nics);
     if (hosts->nic_bytes > 0)
-        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",nics=1,nic=%" PRIu64 "B/s",
-                         hosts->nic_bytes);
+        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",%s=%" PRIu64 "B/s",
+                         rate_key(spec), hosts->nic_bytes);
     for (const char *at = colon; at != NULL && used < SPEC_BYTES;) {
         const char *key = at + 1;
         const char *end = strchr(key, ',');
@@ -81,12 +102,13 @@ static int make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_c
     return make_hosts(spec, &hosts, rank_count, ret);
 }
 
+/* Network cards of the first host. */
 static uint32_t count_nics(const struct tutti_topo *topo)
 {
     uint32_t nics = 0;
 
     for (uint32_t i = 0; i < topo->node_count; i++) {
-        struct tutti_node node = tutti_topo_node(topo, i);
+        const struct tutti_node node = tutti_topo_node(topo, i);
 
         if (node.host == 0 && node.kind == TUTTI_NODE_NIC)
             nics++;
@@ -96,28 +118,59 @@ static uint32_t count_nics(const struct tutti_topo *topo)
     return nics;
 }
 
+/* Out of the first host, by all of them. */
+static uint64_t rate_out(const struct tutti_topo *topo)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        const struct tutti_link link = tutti_topo_link(topo, i);
+        const struct tutti_node from = tutti_topo_node(topo, link.from);
+
+        if (from.host == 0 && from.kind == TUTTI_NODE_NIC &&
+            tutti_topo_node(topo, link.to).host != 0)
+            sum = tutti_plus(sum, link.bytes_per_s);
+    }
+    return sum;
+}
+
+/* So many ranks of each host, whose cards have `share` together: those that such a part has by
+ * itself where that is no more; else their share of the cards, and each so fast. */
+static int make_sharing(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
+                        uint64_t share, struct tutti_topo **ret)
+{
+    const uint64_t nics = (uint64_t)count_nics(topo) * on_host * topo->host_count;
+    struct hosts hosts = {.nodes = host_count, .gpus = on_host};
+    struct tutti_topo *part = NULL;
+    int made = make_hosts(topo->name, &hosts, on_host * host_count, &part);
+
+    if (made < 0)
+        return made;
+    if (made > 0 && rate_out(part) <= share) {
+        *ret = part;
+        return 1;
+    }
+    if (counts_nics(topo->name))
+        hosts.nics = nics > topo->rank_count ? (uint32_t)(nics / topo->rank_count) : 1;
+    hosts.nic_bytes = hosts.nics > 0 ? share / hosts.nics : made > 0 ? share / count_nics(part) : 0;
+    tutti_topo_free(part);
+    return hosts.nic_bytes == 0 ? 0 : make_hosts(topo->name, &hosts, on_host * host_count, ret);
+}
+
 /* So many ranks of each host, while the others do the same: each has a NIC, or where there are
- * fewer its share of one. */
+ * fewer its share of all. */
 static int make_across(const struct tutti_topo *topo, uint32_t on_host, uint32_t host_count,
                        struct tutti_topo **ret)
 {
-    static const char key[] = ",nic=";
     const uint32_t per_host = topo->rank_count / topo->host_count;
-    struct hosts hosts = {.nodes = host_count, .gpus = on_host};
-    uint32_t nics = count_nics(topo);
-    const char *nic = strstr(topo->name, key);
-    char rate[64];
+    const uint32_t nics = count_nics(topo);
 
-    if (nics < per_host) {
-        if (nics == 0 || strncmp(topo->name, "host:", 5) != 0 || nic == NULL)
-            return 0;
-        nic += sizeof(key) - 1;
-        (void)snprintf(rate, sizeof(rate), "%.*s", (int)strcspn(nic, ","), nic);
-        if (tutti_read_rate(rate, &hosts.nic_bytes, NULL) < 0)
-            return 0;
-        hosts.nic_bytes = hosts.nic_bytes * nics * on_host / per_host;
-    }
-    return make_hosts(topo->name, &hosts, on_host * host_count, ret);
+    if (nics >= per_host)
+        return make(topo->name, host_count, on_host, on_host * host_count, ret);
+    if (nics == 0)
+        return 0;
+    return make_sharing(topo, on_host, host_count, tutti_muldiv(rate_out(topo), on_host, per_host),
+                        ret);
 }
 
 int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,

@@ -91,3 +91,51 @@ TEST(heads_held_twice_cost_as_twice_as_many)
         close_world(&w);
     }
 }
+
+/* ---- network cards --------------------------------------------------------------------------- */
+
+/* 4 hosts of 8 GPUs and fewer cards: with tensor parallelism of T the groups of data parallelism,
+ * T of them, each of 8/T ranks a host, leave a host by all of its cards at once. Gradients of S
+ * bytes a rank take T 2 (n-1)/n S over their sum, of n ranks, or somewhat longer. */
+TEST(groups_leave_a_host_by_all_of_its_cards)
+{
+    static const struct {
+        const char *spec;
+        double out;  /* of a host, bytes a second */
+        double most; /* times what it is by hand: NCCL does not keep all cards busy under PCIe */
+    } machines[] = {{"dgx-1v:nodes=4", 50e9, 1.5},
+                    {"dgx-1p:nodes=4", 50e9, 1.5},
+                    {"dgx-1v:nodes=4,nicbw=5GB/s", 20e9, 1.5},
+                    {"host:gpu=a100,nodes=4,gpus=8,nics=1,nic=25GB/s", 25e9, 1.5},
+                    {"host:gpu=a100,nodes=4,gpus=8,nics=2,nic=25GB/s", 50e9, 1.5},
+                    {"rail:nodes=4,gpus=8,nics=2,nic=25GB/s", 50e9, 1.5},
+                    {"pcie:nodes=4,gpus=8,nics=4,gpu=a100,nicbw=3GB/s", 12e9, 2.3}};
+
+    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
+        for (uint32_t tensor = 1; tensor <= 8; tensor *= 2) {
+            const double n = 32.0 / tensor;
+            struct tutti_parallel_share share;
+            struct tutti_parallel_answer a;
+            struct tutti_err err = {""};
+            struct world w;
+            double hand;
+            double seen;
+
+            open_world(&w, machines[i].spec, "gpt2-355m",
+                       (struct tutti_parallel){.tensor = tensor, .data = 32 / tensor});
+            w.ask.any_memory = true;
+            w.ask.no_overlap = true;
+            w.ask.use.precision = TUTTI_PRECISION_FP16;
+            CHECK_OK(tutti_accelerator_find("a100", &w.ask.use.accelerator, &err), err);
+            CHECK_OK(tutti_framework_find("pytorch", &w.ask.use.framework, &err), err);
+            a = predict(&w);
+            tutti_parallel_share_of(&w.parallel, w.model, 0, &share);
+            hand = tensor * 2 * (n - 1) / n * 4.0 * (double)share.dense / machines[i].out;
+            seen = (double)a.split.data_ps * 1e-12;
+            printf("%s tp %u: %.4f s, by hand %.4f\n", machines[i].spec, tensor, seen, hand);
+            CHECK(seen > 0.75 * hand && seen < machines[i].most * hand);
+            tutti_parallel_answer_free(&a);
+            close_world(&w);
+        }
+    }
+}
