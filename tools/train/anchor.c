@@ -24,6 +24,8 @@ static int read_count(const char *word, const char *name, uint32_t *ret, struct 
     char *end;
     unsigned long long value = strtoull(word + strlen(name), &end, 10);
 
+    if (*ret > 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--anchor': '%s' after another (one)", word);
     if (end == word + strlen(name) || *end != '\0' || word[strlen(name)] == '-' || value == 0 ||
         value > COUNT_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "option '--anchor': '%s' (%sN, of 1 to %d)", word,

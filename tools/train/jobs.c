@@ -29,6 +29,7 @@ struct job {
     struct tutti_strategy strategy;
     struct tutti_train_ask ask;
     bool has_precision;
+    uint32_t said; /* a bit for each key */
     tutti_ps start_ps;
     struct tutti_topo *own; /* as many devices, packed: for what a step is */
     struct tutti_schedule *step;
@@ -79,8 +80,16 @@ static bool read_number(const char *text, uint64_t max, uint32_t *ret)
 static int read_key(struct job *job, const char *word, const char *key, const char *value,
                     struct tutti_err *err)
 {
+    static const char *const keys[] = {"devices",  "batch",     "accumulate", "name",   "place",
+                                       "strategy", "precision", "framework",  "device", "start"};
+    size_t i = 0;
     int status = 0;
 
+    while (i < sizeof(keys) / sizeof(keys[0]) && strcmp(key, keys[i]) != 0)
+        i++;
+    if ((job->said >> i & 1) != 0)
+        return refuse(word, "said before of this job (once)", err);
+    job->said |= i < sizeof(keys) / sizeof(keys[0]) ? UINT32_C(1) << i : 0;
     job->has_precision |= strcmp(key, "precision") == 0;
     if (strcmp(key, "devices") == 0)
         return read_number(value, 1 << 20, &job->devices)

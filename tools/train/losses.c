@@ -94,6 +94,9 @@ static int read_word(const char *word, struct tutti_train_losses *ret, struct tu
         (void)snprintf(value, sizeof(value), "%s", word + bytes);
         if (keys[i].time_ps == NULL)
             return read_change(word, value, ret, err);
+        if (*keys[i].time_ps > 0)
+            return tutti_fail(err, TUTTI_EINVAL, "option '--perturb': '%.60s' after another (one)",
+                              word);
         if (tutti_read_time(value, keys[i].time_ps, NULL) < 0 || *keys[i].time_ps <= 0)
             return refuse(word, err);
         ret->of_groups |= i > 4;

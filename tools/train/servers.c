@@ -29,6 +29,10 @@ static int read_launch(const char *text, struct tutti_train_servers_ask *ask, st
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--launch': '%.60s' (ps=N,worker=M, each 1 to %d)", text,
                               TUTTI_TASKS_MAX);
+        if (*(servers ? &ask->server_count : &ask->worker_count) > 0)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--launch': '%.60s' says '%s' twice (once)", text,
+                              servers ? "ps=" : "worker=");
         *(servers ? &ask->server_count : &ask->worker_count) = (uint32_t)number;
         at = *end == ',' ? end + 1 : end;
     }
