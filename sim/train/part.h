@@ -7,7 +7,8 @@
 
 /* The machine on which one group of an axis plays while the others do on theirs, of presets that
  * have hosts: consecutive ranks of whole hosts; or of one host; or the ranks of equal number of
- * whole hosts, with their share of its network cards. 1: made; 0: it is none of these; -TUTTI_ENOMEM. */
+ * whole hosts, with their share of the network cards. 1: made; 0: it is none of these;
+ * -TUTTI_ENOMEM. */
 int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
                   struct tutti_topo **ret);
 
