@@ -425,16 +425,35 @@ static void add_layers(struct tutti_passes *sum, const struct tutti_passes *laye
             sum->pass[pass].ps[part] += layer->pass[pass].ps[part] * repeats;
 }
 
-/* Of all micro-batches on all stages, before any of it is added up. */
-static int check_layers(const struct tutti_cut_run *run, struct tutti_err *err)
+/* Of one micro-batch on a stage. */
+static double stage_ps(const struct tutti_cut_run *run, uint32_t stage)
 {
+    const uint32_t layers = run->ask.model->layer_count;
     double sum_ps = 0;
 
-    for (uint32_t i = 0; i < run->ask.model->layer_count; i++)
+    for (uint32_t i = 0; i < layers; i++)
         for (int pass = 0; pass < TUTTI_PASSES; pass++)
             sum_ps += (double)tutti_pass_sum(&run->layers[i].pass[pass]) *
-                      run->ask.model->layers[i].repeat;
-    return tutti_cut_check_length(sum_ps * run->p.micro_batches, err);
+                      run->repeats[(size_t)stage * layers + i];
+    return sum_ps;
+}
+
+/* All micro-batches on the device that has most to do, and one on the way through all stages,
+ * before any of it is added up. */
+static int check_stages(const struct tutti_cut_run *run, struct tutti_err *err)
+{
+    double most_ps = 0;
+    double through_ps = 0;
+
+    for (uint32_t d = 0; d < run->p.pipeline; d++) {
+        double device_ps = 0;
+
+        for (uint32_t chunk = 0; chunk < run->p.virtual_stages; chunk++)
+            device_ps += stage_ps(run, tutti_pipeline_stage(&run->pipeline, d, chunk));
+        most_ps = fmax(most_ps, device_ps);
+        through_ps += device_ps;
+    }
+    return tutti_cut_check_length(most_ps * (run->p.micro_batches - 1.0) + through_ps, err);
 }
 
 int tutti_cut_time_stages(struct tutti_cut_run *run, struct tutti_err *err)
@@ -448,7 +467,7 @@ int tutti_cut_time_stages(struct tutti_cut_run *run, struct tutti_err *err)
         slow_down(&run->layers[i], ppm);
     }
     if (status == 0)
-        status = check_layers(run, err);
+        status = check_stages(run, err);
     for (uint32_t s = 0; s < run->stage_count && status == 0; s++) {
         struct tutti_passes *passes = &run->passes[s];
 

@@ -92,6 +92,37 @@ TEST(heads_held_twice_cost_as_twice_as_many)
     }
 }
 
+/* ---- long steps ------------------------------------------------------------------------------ */
+
+/* A step of 16 stages is as long as one of them: it is refused by that, not by the sum of all. */
+TEST(a_step_of_many_stages_is_as_long_as_one)
+{
+    enum { STAGES = 16, FEW = 160, FACTOR = 20 };
+    struct tutti_parallel_answer few;
+    struct tutti_parallel_answer many;
+    struct tutti_err err = {""};
+    struct world w;
+    double day;
+
+    open_world(
+        &w, "dgx-h100:nodes=2", "llama3-405b",
+        (struct tutti_parallel){.pipeline = STAGES, .micro_batches = FEW, .micro_batch = 64});
+    w.ask.any_memory = true;
+    few = predict(&w);
+    w.parallel.micro_batches = FEW * FACTOR; /* 5 of 7 days; of all stages 78 */
+    many = predict(&w);
+    day = (double)many.step_ps * 1e-12 / 86400;
+    printf("%d micro-batches: %.2f days\n", FEW * FACTOR, day);
+    CHECK(day > 2 && day < 7);
+    CHECK(many.step_ps > few.step_ps * (FACTOR - 4) && many.step_ps < few.step_ps * FACTOR);
+    tutti_parallel_answer_free(&few);
+    tutti_parallel_answer_free(&many);
+    w.parallel.micro_batches = FEW * FACTOR * 10;
+    CHECK_INT(tutti_parallel_predict(&w.ask, &many, &err), -TUTTI_EINVAL);
+    CHECK(strstr(err.text, "' days (at most 7)") != NULL);
+    close_world(&w);
+}
+
 /* ---- network cards --------------------------------------------------------------------------- */
 
 /* 4 hosts of 8 GPUs and fewer cards: with tensor parallelism of T the groups of data parallelism,
