@@ -66,8 +66,11 @@ struct tutti_parallel {
      * rest. All 0: tensor, context, expert, data, pipeline. */
     uint8_t order[TUTTI_DIM_COUNT];
     /* [pipeline x virtual_stages], in the order of forward passes: how many of the layers that
-     * pipelines are cut between (tutti_parallel_layers) each stage has. NULL: equally many; the
-     * first stages one more where that does not divide. */
+     * pipelines are cut between (tutti_parallel_layers) each stage has; 0 of a transformer's first
+     * and last stage alone, which then have the embedding and the head by themselves (Llama 3:
+     * Grattafiori et al. 2024, arXiv 2407.21783, section 3.3.2). NULL: equally many; the first
+     * stages one more where that does not divide. Of one stage more than layers the last has none,
+     * of two more the first as well. */
     const uint32_t *stage_layers;
     uint32_t micro_batches; /* of a step; 0: 1 */
     uint32_t micro_batch;   /* samples of one pass, of a rank and those that have the same; 0: 1 */
@@ -136,6 +139,9 @@ uint32_t tutti_parallel_stage_count(const struct tutti_parallel *parallel);
 /* Layers that pipelines are cut between: the equal ones of transformers, else all; repeats
  * counted. */
 uint32_t tutti_parallel_layers(const struct tutti_workload *model);
+/* The most stages: one for each of those, and of a transformer one for what stands before them and
+ * one for what stands behind, where there is such. */
+uint32_t tutti_parallel_stages_most(const struct tutti_workload *model);
 /* How many of those a stage has. */
 uint32_t tutti_parallel_stage_layers(const struct tutti_parallel *parallel,
                                      const struct tutti_workload *model, uint32_t stage);

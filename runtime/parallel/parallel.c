@@ -224,6 +224,26 @@ uint32_t tutti_parallel_layers(const struct tutti_workload *model)
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
+static bool has_head(const struct tutti_workload *model)
+{
+    return !model->layers[model->layer_count - 1].is_transformer;
+}
+
+bool tutti_parallel_may_be_bare(const struct tutti_workload *model, bool last)
+{
+    return tutti_parallel_has_equal_layers(model) &&
+           (last ? has_head(model) : !model->layers[0].is_transformer);
+}
+
+uint32_t tutti_parallel_stages_most(const struct tutti_workload *model)
+{
+    const uint64_t most = (uint64_t)tutti_parallel_layers(model) +
+                          tutti_parallel_may_be_bare(model, false) +
+                          tutti_parallel_may_be_bare(model, true);
+
+    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
 /* The first of the layers of a stage. */
 static uint32_t first_of(const struct tutti_parallel *p, const struct tutti_workload *model,
                          uint32_t stage)
@@ -233,6 +253,11 @@ static uint32_t first_of(const struct tutti_parallel *p, const struct tutti_work
     const uint32_t more = layers % stages; /* stages that have one more than others */
     uint32_t first = 0;
 
+    if (p->stage_layers == NULL && stages > layers) { /* the last has none: has it the head? */
+        first = stages - layers > 1 || !has_head(model);
+        first = stage > first ? stage - first : 0;
+        return first < layers ? first : layers;
+    }
     if (p->stage_layers == NULL)
         return stage * (layers / stages) + (stage < more ? stage : more);
     for (uint32_t i = 0; i < stage; i++)

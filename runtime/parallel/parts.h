@@ -12,6 +12,8 @@ uint32_t tutti_parallel_size_of(const struct tutti_parallel *filled, enum tutti_
 
 /* Whether it is a transformer, which is cut between its equal layers alone. */
 bool tutti_parallel_has_equal_layers(const struct tutti_workload *model);
+/* Whether the first stage, or the last, has something to do without any of those layers. */
+bool tutti_parallel_may_be_bare(const struct tutti_workload *model, bool last);
 
 /* Whether tied weights are held by two devices. */
 bool tutti_parallel_ties(const struct tutti_parallel *filled, const struct tutti_workload *model);

@@ -27,7 +27,10 @@ uint32_t tutti_footprint_equal_layers(const struct tutti_workload *model)
 uint32_t tutti_footprint_repeats(const struct tutti_footprint_params *p, uint32_t stage,
                                  const struct tutti_layer *layer, uint32_t first, uint32_t equal)
 {
-    uint32_t width = (uint32_t)part(equal, (uint64_t)p->pipeline * p->virtual_stages);
+    const struct tutti_parallel alone = {
+        .size = sizeof(alone), .pipeline = p->pipeline, .virtual_stages = p->virtual_stages};
+    const uint64_t stages = (uint64_t)p->pipeline * p->virtual_stages;
+    uint32_t width = (uint32_t)part(equal, stages);
     uint32_t count = 0;
 
     if (!layer->is_transformer)
@@ -36,6 +39,11 @@ uint32_t tutti_footprint_repeats(const struct tutti_footprint_params *p, uint32_
         uint64_t low = ((uint64_t)chunk * p->pipeline + stage) * width;
         uint64_t high = low + width;
 
+        if (p->stage_layers == NULL && stages > equal) { /* ends without any */
+            count += tutti_parallel_layer_repeats(&alone, p->model, chunk * p->pipeline + stage,
+                                                  (uint32_t)(layer - p->model->layers));
+            continue;
+        }
         if (p->stage_layers != NULL) {
             low = 0;
             for (uint32_t before = 0; before < stage; before++)

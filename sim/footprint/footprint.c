@@ -27,7 +27,8 @@ static uint32_t at_least_one(uint32_t degree)
 
 static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
 {
-    uint32_t layers = tutti_footprint_equal_layers(p->model);
+    const uint32_t layers = tutti_footprint_equal_layers(p->model);
+    const uint64_t stages = (uint64_t)p->pipeline * p->virtual_stages;
     uint64_t divided = 0;
 
     if (p->micro_batch == 0)
@@ -36,7 +37,7 @@ static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%" PRIu32 " ranks that share states do not divide %" PRIu32 " replicas",
                           p->shard_ranks, p->data);
-    if (p->pipeline > 1 && (layers == 0 || p->pipeline > layers))
+    if (p->pipeline > 1 && (layers == 0 || p->pipeline > tutti_parallel_stages_most(p->model)))
         return tutti_fail(err, TUTTI_EINVAL,
                           "%" PRIu32 " pipeline stages of a model of %" PRIu32 " equal layers",
                           p->pipeline, layers);
@@ -49,7 +50,8 @@ static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%" PRIu64 " layers on stages of a model of %" PRIu32 " equal layers%s",
                           divided, layers, p->virtual_stages > 1 ? ", in chunks" : "");
-    if (p->virtual_stages > 1 && layers % ((uint64_t)p->pipeline * p->virtual_stages) != 0)
+    if (p->virtual_stages > 1 && layers % stages != 0 &&
+        (stages < layers || stages > tutti_parallel_stages_most(p->model)))
         return tutti_fail(err, TUTTI_EINVAL,
                           "%" PRIu32 " layers do not divide into %" PRIu32 " stages of %" PRIu32
                           " chunks",

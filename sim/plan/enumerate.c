@@ -20,7 +20,8 @@ struct walk {
     struct plan_field *field;
     struct plan_candidate now;
     struct tutti_plan_space space;
-    uint32_t layers; /* that pipelines are cut between */
+    uint32_t layers;      /* that pipelines are cut between */
+    uint32_t stages_most; /* as many, and ends without any */
     int status;
     struct tutti_err *err;
 };
@@ -166,8 +167,8 @@ static void walk_chunks(struct walk *walk)
 {
     uint32_t p = walk->now.pipeline;
 
-    for (uint32_t v = 2; v <= CHUNKS_MAX && (uint64_t)p * v <= walk->layers; v++) {
-        bool even = walk->layers % (p * v) == 0;
+    for (uint32_t v = 2; v <= CHUNKS_MAX && (uint64_t)p * v <= walk->stages_most; v++) {
+        bool even = walk->layers % (p * v) == 0 || p * v > walk->layers;
 
         if (!takes(&walk->space.virtual_stages, v) ||
             (walk->space.virtual_stages.count == 0 && !even && (v & (v - 1)) != 0))
@@ -262,14 +263,17 @@ int plan_enumerate(struct plan_field *field, struct tutti_err *err)
 {
     const struct tutti_plan_ask *ask = field->ask;
     uint64_t devices = field->topo->rank_count;
-    struct walk walk = {.field = field, .err = err, .layers = tutti_parallel_layers(ask->model)};
+    struct walk walk = {.field = field,
+                        .err = err,
+                        .layers = tutti_parallel_layers(ask->model),
+                        .stages_most = tutti_parallel_stages_most(ask->model)};
     struct values pipeline;
     struct values tensor;
 
     walk.status = plan_space_take(ask->space, &walk.space, err);
     if (walk.status < 0)
         return walk.status;
-    divisors(&walk.space.pipeline, devices, walk.layers, &pipeline);
+    divisors(&walk.space.pipeline, devices, walk.stages_most, &pipeline);
     for (uint32_t i = 0; i < pipeline.count; i++) {
         walk.now.pipeline = pipeline.values[i];
         divisors(&walk.space.tensor, devices / walk.now.pipeline,

@@ -168,6 +168,43 @@ static const char *stages(const struct tutti_parallel *p, const struct tutti_wor
     return text;
 }
 
+/* Llama 3's 405 billion: "one Transformer layer each from the first and the last stages" less than
+ * equal stages have, of 16 devices with 8 chunks (section 3.3.2 of its paper). */
+TEST(ends_may_have_the_embedding_and_the_head_alone)
+{
+    struct tutti_workload *gpt2 = model_of("gpt2");
+    struct tutti_workload *mlp = model_of("mlp");
+    struct tutti_workload *llama3 = model_of("llama3-405b");
+    struct tutti_parallel p = {.size = sizeof(p), .pipeline = 13};
+
+    CHECK_INT(tutti_parallel_stages_most(gpt2), 14);
+    CHECK_INT(tutti_parallel_stages_most(mlp), 2);
+    p.schedule = TUTTI_PIPELINE_1F1B;
+    expect_taken(&p, gpt2);
+    for (uint32_t s = 0; s < 13; s++)
+        CHECK_INT(tutti_parallel_stage_layers(&p, gpt2, s), s < 12);
+    CHECK_INT(tutti_parallel_layer_repeats(&p, gpt2, 0, 0), 1);
+    CHECK_INT(tutti_parallel_layer_repeats(&p, gpt2, 12, 2), 1);
+    p.pipeline = 14;
+    expect_taken(&p, gpt2);
+    for (uint32_t s = 0; s < 14; s++)
+        CHECK_INT(tutti_parallel_stage_layers(&p, gpt2, s), s > 0 && s < 13);
+    p.pipeline = 15;
+    expect_refused(&p, gpt2,
+                   "pipeline 15 x 1 virtual stages with the 12 layers of 'gpt2' (at most 14 "
+                   "stages, with embedding and head by themselves)");
+    p.pipeline = 16;
+    p.virtual_stages = 8;
+    p.schedule = TUTTI_PIPELINE_INTERLEAVED;
+    p.micro_batches = 16;
+    expect_taken(&p, llama3);
+    for (uint32_t s = 0; s < 128; s++)
+        CHECK_INT(tutti_parallel_stage_layers(&p, llama3, s), s > 0 && s < 127);
+    tutti_model_free(gpt2);
+    tutti_model_free(mlp);
+    tutti_model_free(llama3);
+}
+
 TEST(stages_have_equally_many_layers_and_what_is_left_lies_in_front)
 {
     struct tutti_workload *model = model_of("gpt2"); /* embedding, 12 layers, head */
@@ -184,6 +221,13 @@ TEST(stages_have_equally_many_layers_and_what_is_left_lies_in_front)
     CHECK_TEXT(stages(&p, model), "1+2+0 | 0+3+0 | 0+3+0 | 0+4+0 | 0+0+1");
     p.stage_layers = (const uint32_t[]){2, 3, 3, 4, 1};
     expect_refused(&p, model, "13 layers on 5 stages with the 12 layers of 'gpt2' (all of them)");
+    p.stage_layers = (const uint32_t[]){0, 6, 6, 0, 0};
+    expect_refused(&p, model,
+                   "no layer of 'gpt2' on stage 3 of 5 (1 at least, but for an embedding on the "
+                   "first and a head on the last)");
+    p.stage_layers = (const uint32_t[]){0, 4, 4, 4, 0};
+    expect_taken(&p, model);
+    CHECK_TEXT(stages(&p, model), "1+0+0 | 0+4+0 | 0+4+0 | 0+4+0 | 0+0+1");
     p.stage_layers = NULL;
     p.pipeline = 2;
     p.virtual_stages = 2;
@@ -306,8 +350,8 @@ TEST(pipelines_and_sharing_are_refused_by_name)
                                .micro_batches = 8};
 
     expect_refused(&p, model,
-                   "pipeline 4 x 4 virtual stages with the 12 layers of 'gpt2' (at most as many "
-                   "stages as layers)");
+                   "pipeline 4 x 4 virtual stages with the 12 layers of 'gpt2' (at most 14 "
+                   "stages, with embedding and head by themselves)");
     p.virtual_stages = 3;
     expect_taken(&p, model);
     p.micro_batches = 6;

@@ -150,8 +150,8 @@ TEST(each_order_holds_what_is_under_way)
     CHECK_TEXT(held(p, 8), "32 32 32 32");
     p.schedule = TUTTI_PIPELINE_1F1B;
     CHECK_TEXT(held(p, 8), "8 6 4 2");
-    p.stage_layers = (const uint32_t[]){3, 3, 2, 0};
-    CHECK_TEXT(held(p, 8), "12 9 4 0");
+    p.stage_layers = (const uint32_t[]){3, 3, 1, 1};
+    CHECK_TEXT(held(p, 8), "12 9 2 1");
     p.stage_layers = NULL;
     p.schedule = TUTTI_PIPELINE_ZB_H1;
     CHECK_TEXT(held(p, 8), "8 8 8 8");
@@ -202,9 +202,7 @@ TEST(unequal_chunks_are_played_through)
         const struct tutti_pipeline_params pipeline = tutti_parallel_pipeline(&degrees);
 
         for (uint32_t i = 0; i < p * v; i++)
-            sum += layers[i] = (uint32_t)tutti_random_below(&random, 5);
-        if (sum == 0)
-            continue;
+            sum += layers[i] = 1 + (uint32_t)tutti_random_below(&random, 5);
         korthikanti(&k, sum, 1, 1, 1);
         stages_of(&params, f);
         for (uint32_t d = 0; d < p; d++) {
@@ -269,6 +267,62 @@ TEST(ends_are_where_their_stages_are)
     CHECK_INT(f[1].bytes[TUTTI_MEMORY_LOGITS], 0);
     CHECK_INT(f[0].bytes[TUTTI_MEMORY_WEIGHTS] + f[1].bytes[TUTTI_MEMORY_WEIGHTS],
               4 * UINT64_C(124439808));
+    tutti_model_free(model);
+}
+
+/* GPT-2 on 14 stages: 50257 x 768 words and 1024 x 768 positions; 12 layers of 12 h^2 + 13 h; the
+ * norm and the tied head. The same by degrees alone, and of 7 devices with 2 chunks. */
+TEST(embedding_and_head_lie_by_themselves)
+{
+    struct tutti_workload *model = model_of("gpt2");
+    const uint64_t words = UINT64_C(50257) * 768;
+    const uint64_t layer = UINT64_C(12) * 768 * 768 + 13 * 768;
+    const uint64_t elements[14] = {words + 1024 * 768,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   layer,
+                                   2 * 768 + words};
+    struct tutti_parallel degrees = {.size = sizeof(degrees),
+                                     .pipeline = 14,
+                                     .schedule = TUTTI_PIPELINE_1F1B,
+                                     .micro_batches = 14};
+    const struct tutti_footprint_params params = {
+        .size = sizeof(params), .model = model, .parallel = &degrees};
+    struct tutti_footprint_params alone = {.size = sizeof(alone),
+                                           .model = model,
+                                           .micro_batch = 1,
+                                           .micro_batches = 14,
+                                           .pipeline = 14,
+                                           .one_stage = true};
+    struct tutti_footprint f[14];
+
+    stages_of(&params, f);
+    for (alone.stage = 0; alone.stage < 14; alone.stage++) {
+        struct tutti_footprint once;
+        struct tutti_err err;
+
+        CHECK_INT(f[alone.stage].bytes[TUTTI_MEMORY_WEIGHTS], 4 * elements[alone.stage]);
+        CHECK_OK(tutti_footprint_of(&alone, &once, &err), err);
+        CHECK_INT(once.bytes[TUTTI_MEMORY_WEIGHTS], 4 * elements[alone.stage]);
+        CHECK_INT(once.bytes[TUTTI_MEMORY_ACTIVATIONS],
+                  f[alone.stage].bytes[TUTTI_MEMORY_ACTIVATIONS]);
+    }
+    CHECK_INT(f[13].bytes[TUTTI_MEMORY_LOGITS], 12 * UINT64_C(50257) * 1024);
+    degrees.pipeline = 7;
+    degrees.virtual_stages = 2;
+    degrees.schedule = TUTTI_PIPELINE_INTERLEAVED;
+    stages_of(&params, f);
+    for (uint32_t d = 0; d < 7; d++)
+        CHECK_INT(f[d].bytes[TUTTI_MEMORY_WEIGHTS], 4 * (elements[d] + elements[d + 7]));
     tutti_model_free(model);
 }
 

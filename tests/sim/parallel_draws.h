@@ -132,9 +132,10 @@ static struct draw draw(struct tutti_random *random)
         tame(random, &w);
     if (below(random, 4) == 0) { /* any cut; one in four has a layer too many */
         const uint32_t stages = tutti_parallel_stage_count(p);
+        const bool all = below(random, 3) > 0; /* between the ends have one, if there are enough */
 
         for (uint32_t i = 0; i < w.shape.layers; i++)
-            w.layers_of[below(random, stages)]++;
+            w.layers_of[all && i + 2 < stages ? i + 1 : below(random, stages)]++;
         w.layers_of[0] += below(random, 4) == 0;
         p->stage_layers = w.layers_of;
     }
@@ -177,6 +178,14 @@ static uint32_t layers_cut(const struct draw *w)
     for (uint32_t i = 0; i < w->d.pipeline * w->d.virtual_stages; i++)
         sum += w->layers_of[i];
     return sum;
+}
+
+static bool has_bare_stage(const struct draw *w)
+{
+    for (uint32_t i = 1; i + 1 < w->d.pipeline * w->d.virtual_stages; i++)
+        if (w->layers_of[i] == 0)
+            return true;
+    return false;
 }
 
 static void check_refusal(const struct draw *w, int status, const char *text)
@@ -233,7 +242,8 @@ static void check_refusal(const struct draw *w, int status, const char *text)
         {e > 1 && t->experts == 0, "expert", "dense"},
         {d->imbalance > 1 && t->experts == 0, "imbalance", "dense"},
         {t->experts > 0 && !divides(e, t->experts), "expert", "experts of"},
-        {d->stage_layers == NULL && p * v > t->layers, "virtual stages", "layers"},
+        {d->stage_layers == NULL && p * v > t->layers + 2, "virtual stages", "layers"},
+        {d->stage_layers != NULL && has_bare_stage(w), "no layer", "on stage"},
         {d->stage_layers != NULL && layers_cut(w) != t->layers, "layers on", "layers of"},
     };
     bool broken = false;

@@ -122,6 +122,10 @@ static uint32_t layers_on(const struct draw *w, uint32_t stage)
 
     if (w->d.stage_layers != NULL)
         return w->layers_of[stage];
+    if (stages == w->shape.layers + 1) /* the last has the head alone, */
+        return stage + 1 < stages;
+    if (stages == w->shape.layers + 2) /* and the first the embedding */
+        return stage > 0 && stage + 1 < stages;
     return w->shape.layers / stages + (stage < w->shape.layers % stages);
 }
 

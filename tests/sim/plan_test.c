@@ -226,6 +226,32 @@ TEST(no_step_is_below_its_bound)
     close_world(&w);
 }
 
+/* Fourteen layers on sixteen stages: embedding and head by themselves, of pipelines of two devices
+ * and more. They are enumerated, none is below its bound, and pruning loses none of the best. */
+TEST(stages_without_layers_are_tried)
+{
+    struct plan_field field;
+    struct tutti_plan_ask ask;
+    struct tutti_err err;
+    struct world w;
+    uint32_t bare = 0;
+
+    open_world(&w, "dgx-h100:nodes=2", "llama", 14, 64);
+    CHECK_OK(plan_ask_take(&w.ask, &ask, &err), err);
+    CHECK_OK(plan_field_new(&ask, 0, &field, &err), err);
+    for (uint32_t i = 0; i < field.count; i++)
+        bare += field.candidates[i].pipeline * field.candidates[i].virtual_stages == 16;
+    CHECK(bare > 50);
+    plan_field_done(&field);
+    w.space.tensor = (struct tutti_plan_values){1, {1}};
+    w.space.pipeline = (struct tutti_plan_values){3, {4, 8, 16}};
+    check_field(&w, 2 * test_fewer());
+    w.ask.best_count = 6;
+    w.ask.memory_ppm = 1000000;
+    (void)compare_searches(&w);
+    close_world(&w);
+}
+
 /* ---- what is told ---------------------------------------------------------------------------- */
 
 TEST(what_does_not_fit_is_refused_with_its_largest_terms)

@@ -70,8 +70,10 @@ struct tutti_table;
         {.name = "stage-layers",                                                                 \
          .type = TUTTI_OPTION_TEXT,                                                              \
          .value = "N,N,...",                                                                     \
-         .help = "how many of the equal layers each stage has, in their order (if not given: "   \
-                 "equally many, the first stages one more)"},                                    \
+         .help = "how many of the equal layers each stage has, in their order; 0 of the first "  \
+                 "and the last alone, for embedding and head by themselves (if not given: "      \
+                 "equally many, the first stages one more; of one stage more than layers the "   \
+                 "last has none, of two more the first as well)"},                               \
         {.name = "sp",                                                                           \
          .type = TUTTI_OPTION_CHOICE,                                                            \
          .value = "on|off",                                                                      \
