@@ -123,6 +123,12 @@ struct tutti_parallel_answer {
     double pace; /* of devices, over what is modelled: as asked, or as a measured step has it */
 };
 
+/* `parallel`, which outlives the ask, becomes the ask's, and both do as the framework of ask->use
+ * does: between stages Megatron sends from each tensor-parallel rank a part of what is whole on all
+ * of them (unless --no-scatter-gather-tensors-in-pipeline); nanotron's ZeRO-1 reduces all gradients
+ * on each rank. */
+void tutti_parallel_follow(struct tutti_parallel *parallel, struct tutti_parallel_ask *ask);
+
 /* -TUTTI_EINVAL for what does not go together, fit the machine or a device's memory; -TUTTI_ELACK
  * for what is not modelled. On success tutti_parallel_answer_free() is the caller's to call. */
 int tutti_parallel_predict(const struct tutti_parallel_ask *ask, struct tutti_parallel_answer *ret,

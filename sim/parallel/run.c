@@ -79,6 +79,16 @@ static void choose_rest(struct tutti_cut_run *run)
         ask->weight_bytes = half ? 2 : 4;
 }
 
+void tutti_parallel_follow(struct tutti_parallel *parallel, struct tutti_parallel_ask *ask)
+{
+    const char *name = ask->use.framework->name;
+
+    parallel->scatter_gather = strncmp(name, "megatron", 8) == 0 && parallel->tensor > 1 &&
+                               parallel->pipeline > 1 && !parallel->sequence_parallel;
+    ask->full_reduce = strcmp(name, "nanotron") == 0 && parallel->sharding == TUTTI_SHARD_ZERO1;
+    ask->parallel = parallel;
+}
+
 static int check_bytes(uint32_t bytes, const char *what, struct tutti_err *err)
 {
     if (bytes == 1 || bytes == 2 || bytes == 4)

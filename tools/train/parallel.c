@@ -37,19 +37,6 @@ static int calibrate(const struct tutti_train_question *q, struct tutti_device_u
     return 0;
 }
 
-/* Between stages Megatron sends from each tensor-parallel rank a part of what is whole on all of
- * them (unless --no-scatter-gather-tensors-in-pipeline); nanotron's ZeRO-1 reduces all gradients on
- * each rank. */
-static void follow_framework(struct tutti_parallel_ask *ask, struct tutti_train_parallel_found *ret)
-{
-    struct tutti_parallel *cut = &ret->cut;
-
-    cut->scatter_gather = strncmp(ret->framework.name, "megatron", 8) == 0 && cut->tensor > 1 &&
-                          cut->pipeline > 1 && !cut->sequence_parallel;
-    ask->full_reduce =
-        strcmp(ret->framework.name, "nanotron") == 0 && cut->sharding == TUTTI_SHARD_ZERO1;
-}
-
 static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_question *q,
                                           const struct tutti_topo *topo,
                                           const struct tutti_calib_choice *costs,
@@ -78,8 +65,6 @@ static struct tutti_parallel_ask make_ask(const struct tutti_train_parallel_ques
 
     if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
         ask.use.accelerator = tutti_topo_accelerator(q->of_train.topo);
-    ask.use.batch = cut->micro_batch;
-    ask.use.tensor = cut->tensor;
     return ask;
 }
 
@@ -116,7 +101,7 @@ int tutti_train_parallel_ask(const struct tutti_train_parallel_question *q,
     ask.note_context = &watch;
     status = calibrate(&q->of_train, &ask.use, ret, err);
     if (status == 0)
-        follow_framework(&ask, ret);
+        tutti_parallel_follow(&ret->cut, &ask);
     watch.cut = ret->cut;
     if (status == 0)
         status = tutti_parallel_predict(&ask, &ret->answer, err);
