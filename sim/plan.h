@@ -44,8 +44,8 @@ struct tutti_plan_space {
     struct tutti_plan_values pipeline;
     struct tutti_plan_values virtual_stages;
     struct tutti_plan_values micro_batch;
-    uint32_t schedules;         /* of enum tutti_pipeline; 0: 1f1b, interleaved */
-    uint32_t shardings;         /* of enum tutti_sharding; 0: all */
+    uint32_t schedules; /* of enum tutti_pipeline; 0: 1f1b, interleaved */
+    uint32_t shardings; /* of enum tutti_sharding; 0: all, ZeRO-3 of pipelines of PyTorch's alone */
     uint32_t recomputes;        /* of enum tutti_recompute; 0: all */
     uint32_t sequence_parallel; /* of bool; 0: both, where tensor > 1 */
     uint32_t context_kinds;     /* of enum tutti_context_kind; 0: ring */
@@ -105,6 +105,7 @@ struct tutti_plan_ask {
     struct tutti_train_memory *memory; /* as in struct tutti_parallel_ask; NULL: its own */
     void (*tell)(void *context, const struct tutti_plan_progress *progress); /* NULL: nobody */
     void *tell_context;
+    bool synthetic; /* data are made up, not read */
 };
 
 /* ---- what is found --------------------------------------------------------------------------- */
@@ -132,8 +133,12 @@ struct tutti_plan_found {
     struct tutti_footprint footprint; /* of the fullest stage */
     uint64_t time_us;                 /* of the whole training */
     struct tutti_cost cost;
-    bool in_time;   /* there is no deadline, or it is met */
-    bool in_budget; /* likewise */
+    bool exact;           /* priced as tutti_parallel_predict() does, not coarsely */
+    uint32_t coarse_rank; /* from 0, by the coarse prices that the search goes by */
+    uint32_t alike_count; /* plans left out that differ from it in context parallelism, and so in
+                           * replicas, alone, and take as long to 0.1 % */
+    bool in_time;         /* there is no deadline, or it is met */
+    bool in_budget;       /* likewise */
     uint32_t cautions;
 };
 
@@ -149,7 +154,8 @@ struct tutti_plan_counts {
 /* Plans that are equally good stand in the order in which they are tried: fewer stages first, then
  * less tensor, context and expert parallelism, fewer chunks, larger micro-batches, less recomputed,
  * less sharded. Of plans that divide the model alike (tensor, context, expert, data, pipeline) on
- * one machine the best alone is among them. */
+ * one machine the best alone is among them. Those that come first, and some behind them, are priced
+ * exactly and ranked again; of machines of very many devices, all together, not all. */
 struct tutti_plan_answer {
     struct tutti_plan_found *best; /* those in time and budget first, then by the goal */
     uint32_t best_count;

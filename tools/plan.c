@@ -46,12 +46,13 @@ static int answer(const struct tutti_args *args, struct tutti_plan_question *que
 {
     struct teller teller = {args, question, sink};
     clock_t begun = clock();
+    double cpu_s;
     int status;
 
     question->ask.tell = show_progress;
     question->ask.tell_context = &teller;
     status = tutti_plan_search(&question->ask, &result->answer, err);
-    result->cpu_s = (double)(clock() - begun) / CLOCKS_PER_SEC;
+    cpu_s = (double)(clock() - begun) / CLOCKS_PER_SEC;
     if (status == 0)
         status = tutti_plan_refuse(&question->ask, &result->answer, err);
     question->ask.tell = NULL;
@@ -61,6 +62,9 @@ static int answer(const struct tutti_args *args, struct tutti_plan_question *que
         status = tutti_plan_turns(&question->ask, &result->answer, result->turns, err);
     }
     tutti_progress_show(NULL, NULL, NULL, NULL, sink);
+    if (status == 0 && (sink->verbose || (sink->notes_terminal && !sink->quiet)))
+        fprintf(sink->notes, "%s %s: searched in %.2f CPU-s\n",
+                tutti_command_program(args->command), args->command->name, cpu_s);
     if (status == 0)
         status = tutti_plan_goodput_ask(question, result, err);
     if (status == 0)
@@ -171,7 +175,10 @@ static const struct tutti_option options[] = {
     DEGREE("ep", "expert parallelism"),
     DEGREE("dp", "data parallelism"),
     DEGREE("micro-batch", "samples of one pass"),
-    DEGREE("zero", "stages of ZeRO: 0, 1, 2, 3"),
+    DEGREE("zero",
+           "stages of ZeRO: 0, 1, 2, 3 (if not given: all). With a pipeline 3 is FSDP that "
+           "gathers weights once a step (train's --keep-weights), tried of PyTorch, or if it "
+           "is given; 2 does not go with one"),
     DEGREE("recompute", "none, selective, full"),
     DEGREE("pipeline", "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zbv (if not given: 1f1b, "
                        "interleaved)"),
@@ -238,7 +245,8 @@ const struct tutti_command tutti_cli_plan = {
         "Searches tensor, pipeline (with chunks), context, expert and data parallelism, ZeRO, "
         "micro-batches, recomputation and sequence parallelism for those that go together, fit "
         "into the devices' memory and train fastest, or at the least cost in time. What a step "
-        "takes is what 'tutti train' says of it. A plan that does not fit is never among them; "
+        "takes is what 'tutti train' says of it, of images without their input (--synthetic). A "
+        "plan that does not fit is never among them; "
         "where none fits, the command fails and names the largest terms of what comes nearest.\n\n"
         "The table has the best of each division of the model (TP, PP, CP, EP, DP); 'batch' and "
         "'x' are the samples of a pass and the passes of a step. Below it: what the first saves "

@@ -171,7 +171,8 @@ static tutti_ps longest(const struct tutti_cut_run *run)
 int plan_close_bound(const struct plan_field *field, const struct tutti_plan_setting *plan,
                      tutti_ps *ret, struct tutti_err *err)
 {
-    const struct tutti_parallel_ask ask = plan_parallel_ask(field, plan);
+    struct tutti_parallel parallel;
+    const struct tutti_parallel_ask ask = plan_parallel_ask(field, plan, &parallel);
     struct tutti_cut_run run = {.stage_count = 0};
     int status = tutti_cut_open(&ask, &run, err);
 

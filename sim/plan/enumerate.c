@@ -286,6 +286,16 @@ int plan_enumerate(struct plan_field *field, struct tutti_err *err)
     return walk.status;
 }
 
+/* Of ZeRO-3 with a pipeline FSDP of PyTorch alone goes together, which gathers weights once a step
+ * (runtime/parallel/check.c); with other frameworks it is tried where ZeRO-3 was asked for. */
+static bool has_sharded_pipelines(const struct tutti_plan_ask *ask)
+{
+    const char *name = ask->use.framework->name;
+
+    return (ask->space != NULL && (ask->space->shardings & 1u << TUTTI_SHARD_ZERO3) != 0) ||
+           strcmp(name, "pytorch") == 0 || strcmp(name, "compiled") == 0;
+}
+
 /* ---- back ------------------------------------------------------------------------------------ */
 
 void plan_of_candidate(const struct plan_field *field, const struct plan_candidate *candidate,
@@ -308,6 +318,8 @@ void plan_of_candidate(const struct plan_field *field, const struct plan_candida
                      .sequence_parallel = candidate->sequence_parallel,
                      .context_kind = (enum tutti_context_kind)candidate->context_kind,
                      .sharding = (enum tutti_sharding)candidate->sharding,
+                     .keep_weights = candidate->sharding == TUTTI_SHARD_ZERO3 &&
+                                     candidate->pipeline > 1 && has_sharded_pipelines(field->ask),
                      .micro_batches = candidate->micro_batches,
                      .micro_batch = candidate->micro_batch},
         .recompute = (enum tutti_recompute)candidate->recompute};

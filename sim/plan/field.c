@@ -75,25 +75,25 @@ static int take_given(struct plan_field *field, struct tutti_err *err)
     return 0;
 }
 
-static void set_machine(struct plan_field *field)
+struct plan_field plan_field_of(const struct tutti_plan_ask *filled, uint32_t machine)
 {
-    const struct tutti_plan_ask *ask = field->ask;
+    struct plan_field field = {.ask = filled, .machine = machine};
 
-    field->topo = ask->machines[field->machine].topo;
-    field->accelerator =
-        ask->use.accelerator != NULL ? ask->use.accelerator : tutti_topo_accelerator(field->topo);
-    if (field->accelerator != NULL)
-        field->capacity_bytes = tutti_muldiv(field->accelerator->mem_bytes, ask->memory_ppm, PPM);
+    field.topo = filled->machines[machine].topo;
+    field.accelerator = filled->use.accelerator != NULL ? filled->use.accelerator
+                                                        : tutti_topo_accelerator(field.topo);
+    if (field.accelerator != NULL)
+        field.capacity_bytes = tutti_muldiv(field.accelerator->mem_bytes, filled->memory_ppm, PPM);
+    return field;
 }
 
 int plan_field_new(const struct tutti_plan_ask *filled, uint32_t machine, struct plan_field *ret,
                    struct tutti_err *err)
 {
-    struct plan_field field = {.ask = filled, .machine = machine};
+    struct plan_field field = plan_field_of(filled, machine);
     uint32_t kept = 0;
     int status;
 
-    set_machine(&field);
     if (field.accelerator == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "which devices '%s' has is not known (--device NAME)",
                           field.topo->name);

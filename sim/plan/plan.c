@@ -134,7 +134,7 @@ bool tutti_plan_is_better(enum tutti_plan_goal goal, const struct tutti_plan_fou
     return by_goal(goal, a, b) < 0;
 }
 
-static void rank(enum tutti_plan_goal goal, struct tutti_plan_found *found, uint32_t count)
+void plan_rank(enum tutti_plan_goal goal, struct tutti_plan_found *found, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
         struct tutti_plan_found moved = found[i];
@@ -236,9 +236,8 @@ static int search_all(const struct tutti_plan_ask *ask, struct tutti_plan_answer
         status = plan_field_new(ask, m, &field, err);
         if (status < 0)
             return status;
-        status = plan_field_search(&field, ask->best_count, found + count, &more, err);
-        if (more > 0)
-            answer->each[answer->each_count++] = found[count];
+        status =
+            plan_field_search(&field, ask->best_count + PLAN_MARGIN, found + count, &more, err);
         count += more;
         note_field(&field, answer);
         plan_field_done(&field);
@@ -250,7 +249,14 @@ static int search_all(const struct tutti_plan_ask *ask, struct tutti_plan_answer
 static int keep_best(const struct tutti_plan_ask *ask, struct tutti_plan_found *found,
                      uint32_t count, struct tutti_plan_answer *answer, struct tutti_err *err)
 {
-    rank(ask->goal, found, count);
+    for (uint32_t m = 0; m < ask->machine_count; m++) {
+        uint32_t i = 0;
+
+        while (i < count && found[i].plan.machine != m)
+            i++;
+        if (i < count)
+            answer->each[answer->each_count++] = found[i];
+    }
     answer->best_count = count < ask->best_count ? count : ask->best_count;
     answer->best = calloc((size_t)answer->best_count + 1, sizeof(*answer->best));
     if (answer->best == NULL)
@@ -275,13 +281,17 @@ int tutti_plan_search(const struct tutti_plan_ask *ask, struct tutti_plan_answer
     if (a.memory == NULL)
         status = tutti_train_memory_new(&own, err);
     a.memory = a.memory != NULL ? a.memory : own;
-    if (status == 0 &&
-        (found = calloc((size_t)a.machine_count * (a.best_count + 1), sizeof(*found))) == NULL)
+    if (status == 0 && (found = calloc((size_t)a.machine_count * (a.best_count + PLAN_MARGIN),
+                                       sizeof(*found))) == NULL)
         status = tutti_nomem(err);
     if (status == 0 && (answer.each = calloc(a.machine_count, sizeof(*answer.each))) == NULL)
         status = tutti_nomem(err);
     if (status == 0)
         status = search_all(&a, &answer, found, &count, err);
+    if (status == 0)
+        plan_rank(a.goal, found, count);
+    if (status == 0)
+        status = plan_rank_exactly(&a, found, &count, err);
     if (status == 0)
         status = keep_best(&a, found, count, &answer, err);
     free(found);

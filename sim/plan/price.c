@@ -51,14 +51,14 @@ int plan_footprint(const struct plan_field *field, const struct tutti_plan_setti
 }
 
 struct tutti_parallel_ask plan_parallel_ask(const struct plan_field *field,
-                                            const struct tutti_plan_setting *plan)
+                                            const struct tutti_plan_setting *plan,
+                                            struct tutti_parallel *parallel)
 {
     const struct tutti_plan_ask *ask = field->ask;
     struct tutti_parallel_ask one = {
         .size = sizeof(one),
         .topo = field->topo,
         .model = ask->model,
-        .parallel = &plan->parallel,
         .use = ask->use,
         .gradient_bytes = ask->gradient_bytes,
         .weight_bytes = ask->weight_bytes,
@@ -66,19 +66,23 @@ struct tutti_parallel_ask plan_parallel_ask(const struct plan_field *field,
         .any_memory = true, /* it was looked at before, with the part of it that may be used */
         .protocols = ask->machines[field->machine].protocols,
         .prefetch = 1,
+        .synthetic = ask->synthetic,
         .memory = ask->memory,
         .coarse = !ask->exact,
     };
 
     one.use.accelerator = field->accelerator;
     one.use.recompute = plan->recompute;
+    *parallel = plan->parallel;
+    tutti_parallel_follow(parallel, &one);
     return one;
 }
 
 int plan_price(const struct plan_field *field, const struct tutti_plan_setting *plan,
                struct tutti_plan_found *ret, struct tutti_err *err)
 {
-    const struct tutti_parallel_ask one = plan_parallel_ask(field, plan);
+    struct tutti_parallel parallel;
+    const struct tutti_parallel_ask one = plan_parallel_ask(field, plan, &parallel);
     struct tutti_parallel_answer answer;
     int status;
 
@@ -90,6 +94,7 @@ int plan_price(const struct plan_field *field, const struct tutti_plan_setting *
                                      .split = answer.split,
                                      .tokens_per_s = answer.tokens_per_s,
                                      .mfu_percent = answer.mfu_percent,
+                                     .exact = field->ask->exact,
                                      .footprint = answer.footprints[0]};
     for (uint32_t i = 1; i < answer.device_count; i++)
         if (answer.footprints[i].total_bytes > ret->footprint.total_bytes)

@@ -85,19 +85,40 @@ int plan_layer_parts(const struct plan_field *field, const struct tutti_plan_set
                      struct tutti_err *err);
 int plan_footprint(const struct plan_field *field, const struct tutti_plan_setting *plan,
                    struct tutti_footprint *ret, struct tutti_err *err);
-/* `plan` outlives it. */
+/* In *parallel is what it asks about, as the framework does it. */
 struct tutti_parallel_ask plan_parallel_ask(const struct plan_field *field,
-                                            const struct tutti_plan_setting *plan);
+                                            const struct tutti_plan_setting *plan,
+                                            struct tutti_parallel *parallel);
 /* *ret without cost and cautions. -TUTTI_EINVAL, -TUTTI_ELACK: it is not modelled. */
 int plan_price(const struct plan_field *field, const struct tutti_plan_setting *plan,
                struct tutti_plan_found *ret, struct tutti_err *err);
 /* Cost, deadline and budget, cautions. */
 void plan_judge(const struct plan_field *field, struct tutti_plan_found *found);
 
+/* ---- exact.c: what comes first, looked at exactly -------------------------------------------- */
+
+/* Plans that are looked at behind those wanted: exact prices may bring them forward. */
+enum { PLAN_MARGIN = 7 };
+
+bool plan_is_alike(const struct tutti_plan_found *a, const struct tutti_plan_found *b);
+/* The plan at `at` of *count; it is taken out if it is refused. */
+int plan_price_exactly(const struct tutti_plan_ask *filled, struct tutti_plan_found *found,
+                       uint32_t at, uint32_t *count, struct tutti_err *err);
+/* Those of all machines, ranked: what is wanted is priced exactly, and ranked again; what is alike
+ * is folded. */
+int plan_rank_exactly(const struct tutti_plan_ask *filled, struct tutti_plan_found *found,
+                      uint32_t *count, struct tutti_err *err);
+/* The fastest, exactly: of a few that come first by coarse prices. */
+int plan_field_first(struct plan_field *field, struct tutti_plan_found *ret, bool *ret_any,
+                     struct tutti_err *err);
+
 /* ---- plan.c and field.c ---------------------------------------------------------------------- */
 
 int plan_ask_take(const struct tutti_plan_ask *ask, struct tutti_plan_ask *ret,
                   struct tutti_err *err);
+void plan_rank(enum tutti_plan_goal goal, struct tutti_plan_found *found, uint32_t count);
+/* Without configurations. */
+struct plan_field plan_field_of(const struct tutti_plan_ask *filled, uint32_t machine);
 /* Enumerates, checks and bounds. */
 int plan_field_new(const struct tutti_plan_ask *filled, uint32_t machine, struct plan_field *ret,
                    struct tutti_err *err);

@@ -9,7 +9,7 @@
 
 enum { STEPS = 4, MEMORY_TRIES = 16 };
 
-/* By how much at least, and how far is looked: networks, and batches, which are to divide. */
+/* By how much at least, and how far is looked. */
 static const double network_steps[STEPS] = {1.25, 1.5, 2, 4};
 static const double batch_steps[STEPS] = {2, 4, 8, 16};
 
@@ -33,14 +33,12 @@ static int ask_again(const struct tutti_plan_ask *ask, struct tutti_plan_found *
                      struct tutti_err *err)
 {
     struct plan_field field;
-    uint32_t count = 0;
     int status = plan_field_new(ask, 0, &field, err);
 
     if (status < 0)
         return status;
-    status = plan_field_search(&field, 1, ret, &count, err);
+    status = plan_field_first(&field, ret, ret_any, err);
     plan_field_done(&field);
-    *ret_any = status == 0 && count > 0;
     return status;
 }
 
@@ -73,6 +71,12 @@ static bool is_other(const struct scene *scene, const struct tutti_plan_found *f
     return !tutti_plan_same_division(&best, &found->plan);
 }
 
+/* What is as good to 0.1 % wins nothing. */
+static bool is_faster(tutti_ps step_ps, tutti_ps than_ps)
+{
+    return than_ps - step_ps > step_ps / 1000;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static void turned(struct tutti_plan_turn *turn, double factor,
@@ -94,15 +98,15 @@ static int less_memory(const struct scene *scene, struct plan_field *field,
     turn->first = *scene->best;
     for (int i = 0; i < MEMORY_TRIES && fullest > all / 2; i++) {
         struct tutti_plan_found found;
-        uint32_t count = 0;
+        bool any = false;
         int status;
 
         field->capacity_bytes = fullest - 1;
-        status = plan_field_search(field, 1, &found, &count, err);
+        status = plan_field_first(field, &found, &any, err);
         if (status < 0)
             return status;
         turn->factor = (double)field->capacity_bytes / (double)all;
-        if (count == 0)
+        if (!any)
             return 0; /* nothing at all fits */
         turn->first = found;
         if (is_other(scene, &found)) {
@@ -125,12 +129,13 @@ static int more_memory(const struct scene *scene, struct plan_field *field,
     field->capacity_bytes = all > UINT64_MAX / 2 ? UINT64_MAX : 2 * all;
     for (int i = 0; i < MEMORY_TRIES; i++) {
         struct tutti_plan_found found;
-        uint32_t count = 0;
-        int status = plan_field_search(field, 1, &found, &count, err);
+        bool any = false;
+        int status = plan_field_first(field, &found, &any, err);
 
-        if (status < 0 || count == 0)
+        if (status < 0 || !any)
             return status;
-        if (!is_other(scene, &found) || found.footprint.total_bytes <= all) {
+        if (!is_other(scene, &found) || found.footprint.total_bytes <= all ||
+            !is_faster(found.step_ps, scene->best->step_ps)) {
             turn->first = turn->turns ? turn->first : found;
             return 0;
         }
@@ -165,35 +170,60 @@ static int turn_memory(const struct scene *scene, struct tutti_plan_turn *ret,
 
 /* ---- network and batch ----------------------------------------------------------------------- */
 
-/* The scene with the quantity so many times what it is; *ret_any: there is such a scene, and
- * something fits. */
+/* So many times the batch, of whole passes of the best plan's replicas, smaller ones if need be:
+ * what does not divide says nothing of what is faster. */
+static uint64_t batch_near(const struct scene *scene, double factor)
+{
+    const struct tutti_parallel *p = &scene->best->plan.parallel;
+    uint64_t wanted = (uint64_t)((double)scene->ask.global_batch * factor);
+    uint64_t pass = (uint64_t)p->data * p->micro_batch;
+    uint64_t unit = wanted < pass ? p->data : pass;
+    uint64_t units = (wanted + unit / 2) / unit;
+
+    return unit * (units > 0 ? units : 1);
+}
+
+/* *ret: there is such a scene; *ret_topo is the caller's to free. */
+static int change(struct scene *scene, enum tutti_plan_turn_kind kind, double *factor,
+                  struct tutti_topo **ret_topo, bool *ret, struct tutti_err *err)
+{
+    uint64_t batch = scene->ask.global_batch;
+    int status;
+
+    if (is_of_batch(kind)) {
+        scene->ask.global_batch = batch_near(scene, *factor);
+        *ret = kind == TUTTI_PLAN_SMALLER_BATCH ? scene->ask.global_batch < batch
+                                                : scene->ask.global_batch > batch;
+        *factor = (double)scene->ask.global_batch / (double)batch;
+        return 0;
+    }
+    status = plan_network_scaled(scene->machine.topo, *factor, ret_topo, err);
+    *ret = status == 0 && *ret_topo != NULL;
+    if (*ret)
+        scene->machine.topo = *ret_topo;
+    return status;
+}
+
+/* The scene with the quantity some `factor` times what it is; *ret_any: there is such a scene, and
+ * the best plan's division is possible there. */
 static int try_factor(const struct scene *scene, enum tutti_plan_turn_kind kind, double factor,
                       struct tutti_plan_turn *ret, bool *ret_any, struct tutti_err *err)
 {
     struct scene other = *scene;
     struct tutti_topo *topo = NULL;
-    int status = 0;
+    int status = change(&other, kind, &factor, &topo, ret_any, err);
 
-    *ret_any = false;
+    if (status < 0 || !*ret_any)
+        return status;
     other.ask.machines = &other.machine;
-    if (is_of_batch(kind)) {
-        other.ask.global_batch = (uint64_t)((double)scene->ask.global_batch * factor);
-        if (other.ask.global_batch == 0 ||
-            (double)other.ask.global_batch != (double)scene->ask.global_batch * factor)
-            return 0;
-    } else {
-        status = plan_network_scaled(scene->machine.topo, factor, &topo, err);
-        if (status < 0 || topo == NULL)
-            return status;
-        other.machine.topo = topo;
-    }
     ret->factor = factor;
     status = ask_again(&other.ask, &ret->first, ret_any, err);
-    ret->turns = *ret_any && is_other(scene, &ret->first);
-    if (status == 0 && ret->turns)
+    ret->turns = false;
+    if (status == 0 && *ret_any && is_other(scene, &ret->first)) {
         status = ask_best(&other, &ret->best_ps, err);
-    if (ret->best_ps == ret->first.step_ps) /* as good */
-        ret->turns = false;
+        *ret_any = status == 0 && ret->best_ps > 0;
+        ret->turns = *ret_any && is_faster(ret->first.step_ps, ret->best_ps);
+    }
     tutti_topo_free(topo);
     return status;
 }

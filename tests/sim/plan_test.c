@@ -347,6 +347,55 @@ TEST(given_plans_alone)
     close_world(&w);
 }
 
+/* ---- exact prices ---------------------------------------------------------------------------- */
+
+/* What is printed is priced as who asks for that one step is told, in that order, and no two differ
+ * in context parallelism alone and take as long. */
+static void check_exact(const struct world *w, const struct tutti_plan_answer *answer)
+{
+    struct tutti_plan_ask ask;
+    struct tutti_err err;
+
+    CHECK_OK(plan_ask_take(&w->ask, &ask, &err), err);
+    ask.exact = true;
+    for (uint32_t i = 0; i < answer->best_count; i++) {
+        const struct tutti_plan_found *f = &answer->best[i];
+        const struct plan_field field = plan_field_of(&ask, f->plan.machine);
+        struct tutti_plan_found again;
+
+        CHECK_OK(plan_price(&field, &f->plan, &again, &err), err);
+        CHECK(f->exact);
+        CHECK_INT(f->step_ps, again.step_ps);
+        CHECK(i == 0 || answer->best[i - 1].step_ps <= f->step_ps);
+        for (uint32_t k = 0; k < i; k++)
+            CHECK(!plan_is_alike(&answer->best[k], f));
+    }
+}
+
+TEST(what_comes_first_is_priced_exactly)
+{
+    struct tutti_plan_answer answer;
+    struct tutti_plan_answer whole;
+    struct world w;
+    uint32_t alike = 0;
+
+    open_world(&w, "dgx-h100:nodes=4", "llama3-8b", 0, 64);
+    answer = search(&w);
+    check_exact(&w, &answer);
+    for (uint32_t i = 0; i < answer.best_count; i++)
+        alike += answer.best[i].alike_count;
+    printf("%u are alike\n", alike);
+    CHECK(alike > 0);
+    w.ask.exact = true;
+    whole = search(&w);
+    CHECK_INT(answer.best_count, whole.best_count);
+    for (uint32_t i = 0; i < answer.best_count; i++)
+        CHECK_INT(answer.best[i].step_ps, whole.best[i].step_ps);
+    tutti_plan_answer_done(&answer);
+    tutti_plan_answer_done(&whole);
+    close_world(&w);
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 /* With as little memory as a turn says another division wins, with a little more it does not. */
@@ -387,6 +436,34 @@ TEST(what_turns_the_order_turns_it)
     }
     tutti_plan_answer_done(&answer);
     close_world(&w);
+}
+
+/* A batch that the best plan cannot have at all says nothing of what is faster. */
+TEST(batches_are_of_whole_passes_of_the_best_plan)
+{
+    static const uint64_t batches[] = {24, 64};
+
+    for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+        struct tutti_plan_turn turns[TUTTI_PLAN_TURN_COUNT];
+        struct tutti_plan_answer answer;
+        struct tutti_err err;
+        struct world w;
+
+        open_world(&w, i == 0 ? "dgx-h100" : "dgx-h100:nodes=4", "llama3-8b", 0, batches[i]);
+        answer = search(&w);
+        CHECK_OK(tutti_plan_turns(&w.ask, &answer, turns, &err), err);
+        for (int kind = TUTTI_PLAN_SMALLER_BATCH; kind <= TUTTI_PLAN_LARGER_BATCH; kind++) {
+            double batch = (double)batches[i] * turns[kind].factor;
+
+            CHECK(!turns[kind].is_asked ||
+                  (uint64_t)(batch + 0.5) % answer.best[0].plan.parallel.data == 0);
+            CHECK(!turns[kind].turns ||
+                  (double)turns[kind].best_ps > 1.0009 * (double)turns[kind].first.step_ps);
+        }
+        CHECK(turns[TUTTI_PLAN_LARGER_BATCH].is_asked);
+        tutti_plan_answer_done(&answer);
+        close_world(&w);
+    }
 }
 
 /* The machine with another network is the preset with another key. */

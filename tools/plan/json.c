@@ -38,6 +38,7 @@ static void print_setting(const struct tutti_plan_setting *plan, struct tutti_js
     tutti_json_count(json, "zero", (uint64_t)p->sharding);
     tutti_json_bool(json, "sp", p->sequence_parallel);
     tutti_json_text(json, "pipeline", tutti_pipeline_name(p->schedule));
+    tutti_json_text(json, "context", p->context > 1 ? tutti_context_name(p->context_kind) : NULL);
     tutti_json_count(json, "micro_batch", p->micro_batch);
     tutti_json_count(json, "micro_batches", p->micro_batches);
     tutti_json_text(json, "recompute", tutti_recompute_name(plan->recompute));
@@ -60,6 +61,8 @@ static void print_found(const struct tutti_plan_question *q, const struct tutti_
                       q->ends && f->cost.has_money ? (double)f->cost.money / 1e6 : NAN);
     tutti_json_bool(json, "in_time", f->in_time);
     tutti_json_bool(json, "in_budget", f->in_budget);
+    tutti_json_bool(json, "exact", f->exact);
+    tutti_json_count(json, "alike", f->alike_count);
     tutti_plan_parts(&f->split, parts);
     tutti_json_open(json, "breakdown_s", '{');
     for (int i = 0; i < TUTTI_PLAN_PARTS; i++)
@@ -120,7 +123,6 @@ void tutti_plan_print_json(const struct tutti_plan_question *q,
     tutti_json_count(&json, "pruned", c->pruned);
     tutti_json_count(&json, "predicted", c->predicted);
     tutti_json_count(&json, "folded", c->folded);
-    tutti_json_number(&json, "cpu_s", result->cpu_s);
     tutti_json_close(&json);
     tutti_json_open(&json, "plans", '[');
     for (uint32_t i = 0; i < answer->best_count; i++)

@@ -53,7 +53,6 @@ void tutti_plan_among_free(struct tutti_plan_among *among); /* NULL is a no-op *
 struct tutti_plan_result {
     struct tutti_plan_answer answer;
     struct tutti_plan_turn turns[TUTTI_PLAN_TURN_COUNT];
-    double cpu_s;
     struct tutti_goodput_answer goodput;
 };
 

@@ -14,7 +14,7 @@
 #include "tools/sink.h"
 #include "topo/topo.h"
 
-enum { COLUMNS = 25 };
+enum { COLUMNS = 28 };
 
 static const struct tutti_column columns[COLUMNS] = {
     {"rank", NULL, "", TUTTI_CELL_COUNT},
@@ -29,8 +29,9 @@ static const struct tutti_column columns[COLUMNS] = {
     {"ep", "EP", "", TUTTI_CELL_COUNT},
     {"dp", "DP", "", TUTTI_CELL_COUNT},
     {"zero", "ZeRO", "", TUTTI_CELL_COUNT},
-    {"sp", NULL, "", TUTTI_CELL_BOOL},
-    {"pipeline", NULL, "", TUTTI_CELL_TEXT},
+    {"sp", "SP", "", TUTTI_CELL_BOOL},
+    {"pipeline", "pipeline", "", TUTTI_CELL_TEXT},
+    {"context", "context", "", TUTTI_CELL_TEXT},
     {"micro_batch", "batch", "", TUTTI_CELL_COUNT},
     {"micro_batches", "x", "", TUTTI_CELL_COUNT},
     {"recompute", "recompute", "", TUTTI_CELL_TEXT},
@@ -39,9 +40,11 @@ static const struct tutti_column columns[COLUMNS] = {
     {"mfu_percent", "MFU", "%", TUTTI_CELL_NUMBER},
     {"memory_GB", "memory", "GB", TUTTI_CELL_NUMBER},
     {"days", "days", "", TUTTI_CELL_NUMBER},
-    {"cost_millions", "cost", "million", TUTTI_CELL_NUMBER},
+    {"cost", "cost", "million", TUTTI_CELL_NUMBER}, /* in CSV in units of the currency */
     {"in_time", NULL, "", TUTTI_CELL_BOOL},
     {"in_budget", NULL, "", TUTTI_CELL_BOOL},
+    {"exact", NULL, "", TUTTI_CELL_BOOL},
+    {"alike", NULL, "", TUTTI_CELL_COUNT},
 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -101,9 +104,12 @@ static bool on_front(const struct tutti_plan_answer *answer, const struct tutti_
     return false;
 }
 
+/* What a cost is told in. */
+enum unit { ONES = 1, MILLIONS = 1000000 };
+
 static int add_row(const struct tutti_plan_question *q, const struct tutti_plan_answer *answer,
-                   const struct tutti_plan_found *f, uint32_t rank, struct tutti_table *table,
-                   struct tutti_err *err)
+                   const struct tutti_plan_found *f, uint32_t rank, enum unit unit,
+                   struct tutti_table *table, struct tutti_err *err)
 {
     const struct tutti_parallel *p = &f->plan.parallel;
     int status = tutti_table_add(
@@ -112,58 +118,75 @@ static int add_row(const struct tutti_plan_question *q, const struct tutti_plan_
         (uint64_t)f->device_count, (uint64_t)p->tensor, (uint64_t)p->pipeline,
         (uint64_t)p->virtual_stages, (uint64_t)p->context, (uint64_t)p->expert, (uint64_t)p->data,
         (uint64_t)p->sharding, (int)p->sequence_parallel, tutti_pipeline_name(p->schedule),
-        (uint64_t)p->micro_batch, (uint64_t)p->micro_batches,
-        tutti_recompute_name(f->plan.recompute), (double)f->step_ps / 1e12,
-        f->tokens_per_s > 0 ? f->tokens_per_s : NAN, f->mfu_percent,
+        p->context > 1 ? tutti_context_name(p->context_kind) : "", (uint64_t)p->micro_batch,
+        (uint64_t)p->micro_batches, tutti_recompute_name(f->plan.recompute),
+        (double)f->step_ps / 1e12, f->tokens_per_s > 0 ? f->tokens_per_s : NAN, f->mfu_percent,
         (double)f->footprint.total_bytes / 1e9, q->ends ? (double)f->time_us / 86400e6 : NAN,
-        q->ends && f->cost.has_money ? (double)f->cost.money / 1e12 : NAN, (int)f->in_time,
-        (int)f->in_budget);
+        q->ends && f->cost.has_money ? (double)f->cost.money / 1e6 / (double)unit : NAN,
+        (int)f->in_time, (int)f->in_budget, (int)f->exact, (uint64_t)f->alike_count);
 
     return status < 0 ? tutti_nomem(err) : 0;
 }
 
-/* Columns of what is nowhere more than one, and of what was not asked, are left out of a page; and
- * of what follows from others, where machines need room. */
+/* What some plan has that others or a reader would not expect. */
+struct shown {
+    bool chunks;
+    bool context;
+    bool expert;
+    bool sequence; /* one divides tensors and not sequences, as 'train' would */
+    bool pipeline;
+    bool context_kind;
+};
+
+static void note_shown(const struct tutti_parallel *p, struct shown *s)
+{
+    s->chunks |= p->virtual_stages > 1;
+    s->context |= p->context > 1;
+    s->expert |= p->expert > 1;
+    s->sequence |= p->tensor > 1 && !p->sequence_parallel;
+    s->pipeline |= p->pipeline > 1 && p->schedule != TUTTI_PIPELINE_1F1B &&
+                   p->schedule != TUTTI_PIPELINE_INTERLEAVED;
+    s->context_kind |= p->context > 1 && p->context_kind != TUTTI_CONTEXT_RING;
+}
+
+/* Columns of what is nowhere more than one, or as one would expect it, and of what was not asked,
+ * are left out of a page; and of what follows from others, where machines need room. */
 static void choose_columns(const struct tutti_plan_question *q,
                            const struct tutti_plan_answer *answer, struct tutti_column ret[COLUMNS])
 {
-    bool chunks = false;
-    bool context = false;
-    bool expert = false;
+    struct shown s = {.chunks = false};
 
     memcpy(ret, columns, sizeof(columns));
-    for (uint32_t i = 0; i < answer->best_count + answer->each_count;
-         i++) { /* the front is of each */
-        const struct tutti_parallel *p = i < answer->best_count
-                                             ? &answer->best[i].plan.parallel
-                                             : &answer->each[i - answer->best_count].plan.parallel;
-
-        chunks |= p->virtual_stages > 1;
-        context |= p->context > 1;
-        expert |= p->expert > 1;
-    }
+    for (uint32_t i = 0; i < answer->best_count; i++)
+        note_shown(&answer->best[i].plan.parallel, &s);
+    for (uint32_t i = 0; i < answer->each_count; i++) /* the front is of each */
+        note_shown(&answer->each[i].plan.parallel, &s);
     for (size_t i = 0; i < COLUMNS; i++) {
         const char *key = ret[i].key;
 
-        if ((!chunks && strcmp(key, "vp") == 0) || (!context && strcmp(key, "cp") == 0) ||
-            (!expert && strcmp(key, "ep") == 0) ||
+        if ((!s.chunks && strcmp(key, "vp") == 0) || (!s.context && strcmp(key, "cp") == 0) ||
+            (!s.expert && strcmp(key, "ep") == 0) || (!s.sequence && strcmp(key, "sp") == 0) ||
+            (!s.pipeline && strcmp(key, "pipeline") == 0) ||
+            (!s.context_kind && strcmp(key, "context") == 0) ||
             (q->spec_count == 1 && strcmp(key, "spec") == 0) ||
             (q->machine_count == 1 && strcmp(key, "devices") == 0) ||
             (q->spec_count > 1 && strcmp(key, "micro_batches") == 0) ||
+            (q->spec_count > 1 && (s.pipeline || s.context_kind) &&
+             strcmp(key, "mfu_percent") == 0) ||
             (q->spec_count > 1 && q->ends && strcmp(key, "step_time_s") == 0) ||
-            (!q->ends && (strcmp(key, "days") == 0 || strcmp(key, "cost_millions") == 0)))
+            (!q->ends && (strcmp(key, "days") == 0 || strcmp(key, "cost") == 0)))
             ret[i].title = NULL;
     }
 }
 
 static int fill(const struct tutti_plan_question *q, const struct tutti_plan_answer *answer,
-                const struct tutti_plan_found *found, uint32_t count, bool ranked,
+                const struct tutti_plan_found *found, uint32_t count, bool ranked, enum unit unit,
                 struct tutti_table *table, struct tutti_err *err)
 {
     int status = table == NULL ? tutti_nomem(err) : 0;
 
     for (uint32_t i = 0; i < count && status == 0; i++)
-        status = add_row(q, answer, &found[i], ranked ? i + 1 : 0, table, err);
+        status = add_row(q, answer, &found[i], ranked ? i + 1 : 0, unit, table, err);
     return status;
 }
 
@@ -204,10 +227,10 @@ static void print_head(const struct tutti_plan_question *q, const struct tutti_p
             q->framework.name, goals[q->ask.goal]);
     print_training(q, out);
     fprintf(out,
-            "# tried:    %" PRIu64 " configurations in %.2f CPU-s: %" PRIu64 " do not go together, "
+            "# tried:    %" PRIu64 " configurations: %" PRIu64 " do not go together, "
             "%" PRIu64 " do not fit, %" PRIu64 " cannot be among the best, %" PRIu64
             " predicted; %" PRIu64 " more are the same as one of them\n",
-            c->tried, result->cpu_s, c->refused, c->too_large, c->pruned, c->predicted, c->folded);
+            c->tried, c->refused, c->too_large, c->pruned, c->predicted, c->folded);
     if (q->ends)
         fprintf(out, "# cost:     %s, prices of %s (--prices)\n", tutti_prices_currency(q->prices),
                 tutti_prices_date(q->prices));
@@ -232,7 +255,7 @@ static int print_each(const struct tutti_plan_question *q, const struct tutti_pl
                 (best == NULL || tutti_plan_is_better(q->ask.goal, &answer->each[i], best)))
                 best = &answer->each[i];
         if (best != NULL)
-            status = add_row(q, answer, best, 0, table, err);
+            status = add_row(q, answer, best, 0, MILLIONS, table, err);
         else
             fprintf(page->out, "# left out: %s, which nothing fits\n", q->specs[s]->name);
     }
@@ -242,6 +265,46 @@ static int print_each(const struct tutti_plan_question *q, const struct tutti_pl
     }
     tutti_table_free(table);
     return status;
+}
+
+/* What the table has otherwise than the search found it. */
+static void print_order(const struct tutti_plan_question *q, const struct tutti_plan_answer *answer,
+                        FILE *out)
+{
+    const struct tutti_plan_found *best = answer->best;
+    char text[TUTTI_PLAN_TEXT_BYTES];
+    char place[160];
+    uint32_t alike = 0;
+    uint32_t coarse = 0;
+    uint32_t was_first = 0;
+    bool moved = false;
+
+    for (uint32_t i = 0; i < answer->best_count; i++) {
+        alike += best[i].alike_count;
+        coarse += !best[i].exact;
+        was_first = best[i].coarse_rank < best[was_first].coarse_rank ? i : was_first;
+        moved |= i > 0 && best[i].coarse_rank < best[i - 1].coarse_rank;
+    }
+    if (was_first > 0)
+        fprintf(out,
+                "# order:    exact prices of collectives; by the coarse ones of the search %s%s "
+                "is first\n",
+                tutti_plan_text(&best[was_first].plan, false, text),
+                tutti_plan_place(q, best[was_first].plan.machine, place, sizeof(place)));
+    else if (moved)
+        fputs("# order:    exact prices of collectives; by the coarse ones of the search plans "
+              "behind the first stand otherwise\n",
+              out);
+    if (coarse > 0)
+        fprintf(out,
+                "# coarse:   collectives of the last %" PRIu32 " plans are priced coarsely "
+                "(--exact)\n",
+                coarse);
+    if (alike > 0)
+        fprintf(out,
+                "# alike:    %" PRIu32 " more division%s one of these in CP and DP alone and "
+                "take%s as long, to 0.1 %%\n",
+                alike, alike == 1 ? " differs from" : "s differ from", alike == 1 ? "s" : "");
 }
 
 /* What no plan keeps, and by how much the first misses it. */
@@ -274,8 +337,8 @@ static void print_command(const struct tutti_args *args, const struct tutti_plan
                           const struct tutti_plan_setting *plan, FILE *out)
 {
     static const char *const strategies[] = {"ddp", "zero1", "zero2", "fsdp"};
-    static const char *const passed[] = {"precision", "framework", "device",    "optimizer",
-                                         "seq",       "vocab",     "attention", "calib"};
+    static const char *const passed[] = {"precision", "framework", "device", "optimizer",     "seq",
+                                         "vocab",     "attention", "calib",  "gradient-bytes"};
     const struct tutti_parallel *p = &plan->parallel;
 
     fprintf(out, "# train:    tutti train %s --model %s --strategy %s",
@@ -295,10 +358,14 @@ static void print_command(const struct tutti_args *args, const struct tutti_plan
         fputs(" --sp off", out);
     if (p->context_kind != TUTTI_CONTEXT_RING)
         fprintf(out, " --context %s", tutti_context_name(p->context_kind));
+    if (p->keep_weights)
+        fputs(" --keep-weights", out);
     if (plan->recompute != TUTTI_RECOMPUTE_NONE)
         fprintf(out, " --recompute %s", tutti_recompute_name(plan->recompute));
-    if (!tutti_args_given(args, "framework") && q->model->sample != TUTTI_SAMPLE_SEQUENCE)
+    if (!tutti_args_given(args, "framework")) /* train's own choice is another now and then */
         fprintf(out, " --framework %s", q->framework.name);
+    if (q->ask.synthetic)
+        fputs(" --synthetic", out);
     for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
         if (tutti_args_given(args, passed[i]))
             fprintf(out, " --%s %s", passed[i], tutti_args_text(args, passed[i]));
@@ -321,12 +388,13 @@ static int print_page(const struct tutti_args *args, const struct tutti_plan_que
     choose_columns(q, answer, shown);
     best = tutti_table_new(shown, COLUMNS);
     front = tutti_table_new(shown, COLUMNS);
-    status = fill(q, answer, answer->best, answer->best_count, true, best, err);
+    status = fill(q, answer, answer->best, answer->best_count, true, MILLIONS, best, err);
     if (status == 0)
-        status = fill(q, answer, answer->front, answer->front_count, false, front, err);
+        status = fill(q, answer, answer->front, answer->front_count, false, MILLIONS, front, err);
     if (status == 0) {
         print_head(q, result, page.out);
         tutti_table_print(best, &page);
+        print_order(q, answer, page.out);
         print_missed(q, &answer->best[0], page.out);
         tutti_plan_why(q, result, page.out);
         print_command(args, q, &answer->best[0].plan, page.out);
@@ -350,7 +418,7 @@ static int print_csv(const struct tutti_plan_question *q, const struct tutti_pla
                      struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(columns, COLUMNS);
-    int status = fill(q, answer, answer->best, answer->best_count, true, table, err);
+    int status = fill(q, answer, answer->best, answer->best_count, true, ONES, table, err);
 
     for (uint32_t i = 0; i < answer->front_count && status == 0; i++) {
         bool is_known = false;
@@ -358,7 +426,7 @@ static int print_csv(const struct tutti_plan_question *q, const struct tutti_pla
         for (uint32_t k = 0; k < answer->best_count; k++)
             is_known |= tutti_plan_same_division(&answer->best[k].plan, &answer->front[i].plan);
         if (!is_known)
-            status = add_row(q, answer, &answer->front[i], 0, table, err);
+            status = add_row(q, answer, &answer->front[i], 0, ONES, table, err);
     }
     if (status == 0)
         tutti_table_csv(table, sink->out);

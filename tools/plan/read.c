@@ -342,6 +342,7 @@ static void fill_ask(const struct tutti_args *args, struct tutti_plan_question *
     q->ask.space = &q->space;
     q->ask.prices = q->prices;
     q->ask.best_count = (uint32_t)tutti_args_number(args, "top");
+    q->ask.synthetic = q->model->sample == TUTTI_SAMPLE_IMAGE;
     q->ask.exact = tutti_args_flag(args, "exact");
     q->ask.unpruned = tutti_args_flag(args, "unpruned");
     q->ask.gradient_bytes = (uint32_t)tutti_args_number(args, "gradient-bytes");
