@@ -87,12 +87,14 @@ static int refuse_ranks(const struct tutti_train_real *real, struct tutti_err *e
 int tutti_train_real_cut_complete(struct tutti_train_real *real, struct tutti_err *err)
 {
     const uint32_t ranks = real->run.rank_count;
-    const uint64_t one = of_replica(real);
-    const uint32_t data = real->cut.data > 0 ? real->cut.data : (uint32_t)(ranks / one);
+    uint64_t one;
+    uint32_t data;
 
     real->replicas = ranks;
     if (real->cut.size == 0)
         return 0;
+    one = of_replica(real);
+    data = real->cut.data > 0 ? real->cut.data : (uint32_t)(ranks / one);
     if (data == 0 || one * data != ranks)
         return refuse_ranks(real, err);
     real->cut.data = data;
