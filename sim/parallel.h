@@ -57,7 +57,8 @@ struct tutti_parallel_ask {
     uint32_t gradient_bytes;
     uint32_t weight_bytes; /* as it is gathered; 0: 2 at half precision, else 4 */
     enum tutti_optimizer optimizer;
-    bool no_overlap; /* gradients wait for the whole backward pass, weights for the optimizer */
+    bool no_overlap; /* gradients wait for the whole backward pass, weights for the optimizer; with
+                        ZeRO-3 on one stage each for the layer's passes */
     bool any_memory; /* what does not fit into a device is predicted all the same */
     double pace;     /* devices take so many times what is modelled; 0: 1 */
     tutti_ps
@@ -85,6 +86,7 @@ struct tutti_parallel_ask {
      * proportion, and of groups on more than 32 hosts those of 32, as much longer as NCCL's own
      * estimate says. Some per cent off; ask for the best ones again without. */
     bool coarse;
+    const char *layer_algorithm; /* of all-reduces that are not of gradients of data parallelism */
 };
 
 /* Where a step's time goes on the device of the pipeline that ends last; they add up to it. */

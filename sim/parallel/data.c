@@ -54,7 +54,9 @@ static int time_optimizer(struct tutti_cut_run *run, const struct tutti_parallel
     const uint64_t owned =
         (share->dense + ranks - 1) / ranks + (share->experts + expert_ranks - 1) / expert_ranks;
     const double pace = run->ask.pace > 0 ? run->ask.pace : 1;
-    const double layers_us = run->ask.use.framework->layer_step_us * equal_layers(run, d);
+    const bool alone = tutti_parallel_ranks(&run->p) == 1; /* nothing is cut: as one device is */
+    const double layers_us =
+        alone ? 0 : run->ask.use.framework->layer_step_us * equal_layers(run, d);
     const double ps = pace * ((double)tutti_device_optimizer(&run->ask.use, owned) +
                               layers_us * (double)TUTTI_PS_PER_US);
     const int status = tutti_cut_check_length(ps, err);

@@ -36,7 +36,7 @@ static struct tutti_group_shape shape_of(const struct tutti_topo *topo, struct t
     struct tutti_group_shape shape = {.axis = axis};
 
     if (per_host == 0 && (axis.size == topo->rank_count || tutti_part_is_flat(topo)))
-        return (struct tutti_group_shape){axis, axis.size, 1};
+        return (struct tutti_group_shape){axis, axis.size, 1, false};
     if (per_host == 0)
         return shape;
     if (per_host % axis.period == 0)
@@ -68,6 +68,10 @@ int tutti_groups_open(const struct tutti_parallel_ask *ask, const struct tutti_p
     for (int i = 0; i < TUTTI_GROUP_COUNT; i++)
         groups.shapes[i] =
             shape_of(ask->topo, tutti_parallel_axis(parallel, (enum tutti_parallel_group)i));
+    groups.shapes[TUTTI_GROUP_DATA].of_gradients = true;
+    groups.shapes[TUTTI_GROUP_EXPERT_DATA].of_gradients = true;
+    groups.shapes[TUTTI_GROUP_SHARD].of_gradients = true;
+    groups.shapes[TUTTI_GROUP_ACROSS].of_gradients = true;
     groups.shapes[TUTTI_GROUP_KV] =
         shape_of(ask->topo, tutti_parallel_kv_axis(parallel, ask->model));
     *ret = groups;
@@ -276,6 +280,15 @@ static int part_of(struct tutti_groups *g, const struct tutti_group_shape *shape
     return 0;
 }
 
+/* NULL: what the library chooses. */
+static const char *algorithm_of(const struct tutti_groups *g, const struct tutti_group_shape *shape,
+                                enum tutti_collective collective)
+{
+    if (collective != TUTTI_ALLREDUCE)
+        return NULL;
+    return shape->of_gradients ? g->ask->algorithm : g->ask->layer_algorithm;
+}
+
 /* Elements that are priced: of more than some KiB a multiple of GRAIN bytes, as frameworks pad
  * them; what is left over at the end of odd shards takes long to simulate and next to no time. */
 static uint64_t padded(uint64_t count, uint32_t element_bytes)
@@ -294,8 +307,7 @@ static int simulate(struct tutti_groups *g, const struct tutti_group_shape *shap
     const uint32_t units = g->ask->use.accelerator->units;
     struct tutti_ask ask = {.size = sizeof(ask),
                             .params = *params,
-                            .algorithm =
-                                params->collective == TUTTI_ALLREDUCE ? g->ask->algorithm : NULL,
+                            .algorithm = algorithm_of(g, shape, params->collective),
                             .protocols = g->ask->protocols,
                             .as_nccl = g->ask->as_nccl};
     const uint64_t bytes =
@@ -390,7 +402,7 @@ static int predict(struct tutti_groups *g, const struct tutti_group_shape *shape
                    struct tutti_err *err)
 {
     const bool many = shape->on_host > 0 && shape->host_count > ROUGH_HOSTS;
-    const bool named = params->collective == TUTTI_ALLREDUCE && g->ask->algorithm != NULL;
+    const bool named = algorithm_of(g, shape, params->collective) != NULL;
 
     return g->ask->coarse && many && !named ? scale(g, shape, params, ret, err)
                                             : simulate(g, shape, params, ret, err);
@@ -401,15 +413,16 @@ static int price_of(struct tutti_groups *g, const struct tutti_group_shape *shap
                     struct tutti_err *err)
 {
     const bool uneven = shape->on_host == 0;
-    const uint64_t key[] = {g->machine,
-                            tutti_price_store_name(g->store, g->ask->algorithm),
-                            shape->on_host,
-                            uneven ? shape->axis.stride : shape->host_count,
-                            uneven ? shape->axis.size : 0,
-                            (uint64_t)params->collective,
-                            (uint64_t)params->dtype,
-                            params->count,
-                            g->ask->coarse && shape->host_count > ROUGH_HOSTS};
+    const uint64_t key[] = {
+        g->machine,
+        tutti_price_store_name(g->store, algorithm_of(g, shape, params->collective)),
+        shape->on_host,
+        uneven ? shape->axis.stride : shape->host_count,
+        uneven ? shape->axis.size : 0,
+        (uint64_t)params->collective,
+        (uint64_t)params->dtype,
+        params->count,
+        g->ask->coarse && shape->host_count > ROUGH_HOSTS};
     struct tutti_kept_price *kept =
         tutti_price_store_price(g->store, key, sizeof(key) / sizeof(key[0]));
     struct tutti_kept_price price = {.ps = 0};

@@ -14,6 +14,7 @@ struct tutti_group_shape {
     struct tutti_axis axis;
     uint32_t on_host;    /* members on each host that it is on; 0: not equally many */
     uint32_t host_count; /* that it is on */
+    bool of_gradients;   /* the question's algorithm is for its all-reduces */
 };
 
 /* One kind more: tutti_parallel_kv_axis(). */

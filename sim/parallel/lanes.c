@@ -418,6 +418,18 @@ static tutti_ps go_through(struct lanes *l, const struct layer_calls *calls, tut
     return later(l->lane_ps[GRADIENTS] - l->work_ps, 0);
 }
 
+/* One after the other: weights before each pass of a layer, gradients behind it. */
+static void go_apart(const struct lanes *l, const struct layer_calls *calls,
+                     struct tutti_cut_lanes *ret)
+{
+    const tutti_ps gathers = l->run->p.keep_weights ? 1 : 2;
+
+    for (uint32_t at = 0; at < l->count; at++) {
+        ret->passes_ps += gathers * calls[at].price[WEIGHTS].ps * l->run->p.micro_batches;
+        ret->reduce_ps += calls[at].price[GRADIENTS].ps * l->run->p.micro_batches;
+    }
+}
+
 static int go_by_layers(struct lanes *l, struct tutti_cut_lanes *ret)
 {
     struct layer_calls *calls = calloc((size_t)l->count + 1, sizeof(*calls));
@@ -425,7 +437,9 @@ static int go_by_layers(struct lanes *l, struct tutti_cut_lanes *ret)
     if (calls == NULL)
         return tutti_nomem(l->err);
     price_layers(l, calls);
-    if (l->count > 0 && l->status == 0)
+    if (l->status == 0 && l->run->ask.no_overlap)
+        go_apart(l, calls, ret);
+    else if (l->count > 0 && l->status == 0)
         ret->reduce_ps = go_through(l, calls, &ret->passes_ps);
     free(calls);
     return l->status;

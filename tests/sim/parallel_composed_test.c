@@ -407,7 +407,7 @@ static void play_both(uint64_t seed, bool overlap, struct world *w, tutti_ps *re
     w->framework.bucket_rank_MB = w->framework.rank_us = 0;
     w->framework.overlap = 1;
     w->framework.spread = w->framework.input_spread = 0;
-    w->ask.algorithm = "ring";
+    w->ask.algorithm = w->ask.layer_algorithm = "ring";
     w->ask.protocols = free_protocols;
     w->ask.no_overlap = !overlap;
     w->optimizer_ps = 0;

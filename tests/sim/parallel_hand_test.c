@@ -1,4 +1,5 @@
 /* Steps of models that are cut, beside figures by hand. */
+#include "runtime/strategy.h"
 #include "sim/predict.h"
 #include "tests/sim/parallel_world.h"
 
@@ -168,5 +169,98 @@ TEST(groups_leave_a_host_by_all_of_its_cards)
             tutti_parallel_answer_free(&a);
             close_world(&w);
         }
+    }
+}
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+static struct tutti_parallel_split split_of(const struct world *w)
+{
+    struct tutti_parallel_answer a = predict(w);
+
+    tutti_parallel_answer_free(&a);
+    return a.split;
+}
+
+/* FSDP without overlap: two all-gathers of each layer a micro-batch, one where weights are kept,
+ * and a reduce-scatter, whatever the device takes. With overlap it takes less. */
+TEST(sharded_layers_wait_for_each_other_without_overlap)
+{
+    struct tutti_parallel_split beside;
+    struct tutti_parallel_split twice;
+    struct tutti_parallel_split once;
+    struct tutti_parallel_split slow;
+    struct world w;
+
+    open_world(
+        &w, "dgx-h100:nodes=2,nicbw=20GB/s", "llama3-8b",
+        (struct tutti_parallel){.data = 16, .sharding = TUTTI_SHARD_ZERO3, .micro_batches = 3});
+    w.ask.any_memory = true;
+    beside = split_of(&w);
+    w.ask.no_overlap = true;
+    twice = split_of(&w);
+    CHECK(twice.gather_ps + twice.data_ps > beside.gather_ps + beside.data_ps);
+    w.ask.pace = 2;
+    slow = split_of(&w);
+    CHECK_INT(slow.gather_ps, twice.gather_ps);
+    CHECK_INT(slow.data_ps, twice.data_ps);
+    w.ask.pace = 0;
+    w.parallel.keep_weights = true;
+    once = split_of(&w);
+    CHECK_INT(twice.gather_ps, 2 * once.gather_ps);
+    w.parallel.micro_batches = 6;
+    CHECK_INT(split_of(&w).gather_ps, 2 * once.gather_ps);
+    close_world(&w);
+}
+
+/* An algorithm is of all-reduces of gradients, not of those within layers. */
+TEST(an_algorithm_is_of_gradients)
+{
+    struct tutti_parallel_split usual;
+    struct tutti_parallel_split named;
+    struct world w;
+
+    open_world(&w, "dgx-h100:nodes=2", "llama3-8b",
+               (struct tutti_parallel){.tensor = 8, .data = 2});
+    w.ask.any_memory = true;
+    w.ask.no_overlap = true;
+    usual = split_of(&w);
+    w.ask.algorithm = "one-shot";
+    named = split_of(&w);
+    CHECK_INT(named.tensor_ps, usual.tensor_ps);
+    CHECK(named.data_ps != usual.data_ps);
+    close_world(&w);
+}
+
+/* A model that nothing divides takes what one device takes. */
+TEST(one_rank_is_one_device)
+{
+    const struct tutti_framework *frameworks;
+    size_t count;
+
+    frameworks = tutti_frameworks(&count);
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_train_ask ask = {.size = sizeof(ask)};
+        struct tutti_strategy strategy;
+        struct tutti_train_answer one = {.step_ps = -1};
+        struct tutti_err err = {""};
+        struct tutti_parallel_answer a;
+        struct world w;
+
+        open_world(&w, "dgx-h100:gpus=1", "gpt2", (struct tutti_parallel){.data = 1});
+        w.ask.use.framework = &frameworks[i];
+        a = predict(&w);
+        CHECK_OK(tutti_strategy_named("onedevice", &strategy, &err), err);
+        ask.topo = w.topo;
+        ask.model = w.model;
+        ask.strategy = &strategy;
+        ask.use = w.ask.use;
+        ask.use.batch = 1;
+        ask.optimizer = TUTTI_OPTIMIZER_ADAM;
+        ask.prefetch = 1;
+        CHECK_OK(tutti_train_predict(&ask, &one, &err), err);
+        CHECK(a.step_ps >= one.step_ps - 2 && a.step_ps <= one.step_ps + 2); /* rounded apart */
+        tutti_parallel_answer_free(&a);
+        close_world(&w);
     }
 }
