@@ -17,12 +17,16 @@ struct hosts {
     uint32_t gpus;      /* of each; 0: as it is */
     uint64_t nic_bytes; /* a second, of each NIC; 0: as they are */
     uint32_t nics;      /* of each host; 0: as they are */
+    bool nvswitch;      /* join the GPUs of each, which lie at so many */
+    uint32_t switches;  /* of PCIe */
 };
 
 static bool is_replaced(const char *key, const struct hosts *hosts)
 {
     return strncmp(key, "nodes=", 6) == 0 || (hosts->gpus > 0 && strncmp(key, "gpus=", 5) == 0) ||
            (hosts->nics > 0 && strncmp(key, "nics=", 5) == 0) ||
+           (hosts->nvswitch &&
+            (strncmp(key, "intra=", 6) == 0 || strncmp(key, "switches=", 9) == 0)) ||
            (hosts->nic_bytes > 0 &&
             (strncmp(key, "nic=", 4) == 0 || strncmp(key, "nicbw=", 6) == 0));
 }
@@ -55,6 +59,9 @@ static bool respell(const char *spec, const struct hosts *hosts, char ret[SPEC_B
         used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",gpus=%u", hosts->gpus);
     if (hosts->nics > 0)
         used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",nics=%u", hosts->nics);
+    if (hosts->nvswitch)
+        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",intra=nvswitch,switches=%u",
+                         hosts->switches);
     if (hosts->nic_bytes > 0)
         used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",%s=%" PRIu64 "B/s",
                          rate_key(spec), hosts->nic_bytes);
@@ -94,12 +101,52 @@ static int make_hosts(const char *spec, const struct hosts *hosts, uint32_t rank
     return respell(spec, hosts, text) ? make_spec(text, rank_count, ret) : 0;
 }
 
-static int make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
+/* Switches of the first host: "nvswitch", "pcie". */
+static uint32_t count_switches(const struct tutti_topo *topo, const char *name)
+{
+    char text[TUTTI_NODE_NAME_BYTES];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < topo->node_count; i++) {
+        const struct tutti_node node = tutti_topo_node(topo, i);
+
+        if (node.host != 0 && node.host != UINT32_MAX)
+            break;
+        if (node.host == 0 && node.kind == TUTTI_NODE_SWITCH)
+            count += strncmp(tutti_topo_node_name(topo, i, text), name, strlen(name)) == 0;
+    }
+    return count;
+}
+
+/* GPUs of a board with NVSwitches are joined by them, and lie at their own of its PCIe switches;
+ * four in a SPEC would be a board of four, without either. */
+static int make_part(const struct tutti_topo *topo, const struct hosts *hosts, uint32_t rank_count,
+                     struct tutti_topo **ret)
+{
+    const uint32_t per_host = topo->rank_count / topo->host_count;
+    struct hosts wired = *hosts;
+    struct tutti_topo *part = NULL;
+    const int made = make_hosts(topo->name, hosts, rank_count, &part);
+
+    if (made <= 0)
+        return made;
+    if (hosts->gpus < 2 || !is_preset(topo->name, "host") ||
+        count_switches(topo, "nvswitch") == 0 || count_switches(part, "nvswitch") > 0) {
+        *ret = part;
+        return 1;
+    }
+    tutti_topo_free(part);
+    wired.nvswitch = true;
+    wired.switches = (count_switches(topo, "pcie") * hosts->gpus + per_host - 1) / per_host;
+    return make_hosts(topo->name, &wired, rank_count, ret);
+}
+
+static int make(const struct tutti_topo *topo, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
                 struct tutti_topo **ret)
 {
     const struct hosts hosts = {.nodes = nodes, .gpus = gpus};
 
-    return make_hosts(spec, &hosts, rank_count, ret);
+    return make_part(topo, &hosts, rank_count, ret);
 }
 
 /* Network cards of the first host. */
@@ -142,7 +189,7 @@ static int make_sharing(const struct tutti_topo *topo, uint32_t on_host, uint32_
     const uint64_t nics = (uint64_t)count_nics(topo) * on_host * topo->host_count;
     struct hosts hosts = {.nodes = host_count, .gpus = on_host};
     struct tutti_topo *part = NULL;
-    int made = make_hosts(topo->name, &hosts, on_host * host_count, &part);
+    int made = make_part(topo, &hosts, on_host * host_count, &part);
 
     if (made < 0)
         return made;
@@ -154,7 +201,7 @@ static int make_sharing(const struct tutti_topo *topo, uint32_t on_host, uint32_
         hosts.nics = nics > topo->rank_count ? (uint32_t)(nics / topo->rank_count) : 1;
     hosts.nic_bytes = hosts.nics > 0 ? share / hosts.nics : made > 0 ? share / count_nics(part) : 0;
     tutti_topo_free(part);
-    return hosts.nic_bytes == 0 ? 0 : make_hosts(topo->name, &hosts, on_host * host_count, ret);
+    return hosts.nic_bytes == 0 ? 0 : make_part(topo, &hosts, on_host * host_count, ret);
 }
 
 /* So many ranks of each host, while the others do the same: each has a NIC, or where there are
@@ -166,7 +213,7 @@ static int make_across(const struct tutti_topo *topo, uint32_t on_host, uint32_t
     const uint32_t nics = count_nics(topo);
 
     if (nics >= per_host)
-        return make(topo->name, host_count, on_host, on_host * host_count, ret);
+        return make(topo, host_count, on_host, on_host * host_count, ret);
     if (nics == 0)
         return 0;
     return make_sharing(topo, on_host, host_count, tutti_muldiv(rate_out(topo), on_host, per_host),
@@ -181,9 +228,9 @@ int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
     if (!topo->is_preset || per_host == 0 || topo->rank_count % topo->host_count != 0)
         return 0;
     if (axis->stride == 1 && axis->size % per_host == 0)
-        return make(topo->name, axis->size / per_host, 0, axis->size, ret);
+        return make(topo, axis->size / per_host, 0, axis->size, ret);
     if (axis->stride == 1 && axis->size < per_host && per_host % axis->size == 0)
-        return make(topo->name, 1, axis->size, axis->size, ret);
+        return make(topo, 1, axis->size, axis->size, ret);
     if (axis->stride == per_host && axis->width == per_host)
         return make_across(topo, 1, axis->size, ret);
     return 0;
@@ -242,8 +289,8 @@ static int make_host_count(const struct tutti_topo *topo, uint32_t n, struct tut
     if (per_host == 0 || n == 0)
         return 0;
     if (n < per_host)
-        return make(topo->name, 1, n, n, ret);
-    return n % per_host == 0 ? make(topo->name, n / per_host, 0, n, ret) : 0;
+        return make(topo, 1, n, n, ret);
+    return n % per_host == 0 ? make(topo, n / per_host, 0, n, ret) : 0;
 }
 
 bool tutti_part_is_flat(const struct tutti_topo *topo)
@@ -268,9 +315,9 @@ int tutti_part_of_hosts(const struct tutti_topo *topo, uint32_t on_host, uint32_
     if (per_host == 0 || topo->rank_count % topo->host_count != 0)
         return 0;
     if (on_host == per_host)
-        return make(topo->name, host_count, 0, ranks, ret);
+        return make(topo, host_count, 0, ranks, ret);
     if (host_count == 1)
-        return make(topo->name, 1, on_host, on_host, ret);
+        return make(topo, 1, on_host, on_host, ret);
     return make_across(topo, on_host, host_count, ret);
 }
 

@@ -1,6 +1,8 @@
 /* Steps of models that are cut, beside figures by hand. */
 #include "runtime/strategy.h"
 #include "sim/predict.h"
+#include "sim/train/part.h"
+#include "tests/machines.h"
 #include "tests/sim/parallel_world.h"
 
 /* ---- keys and values ------------------------------------------------------------------------- */
@@ -140,6 +142,7 @@ TEST(groups_leave_a_host_by_all_of_its_cards)
                     {"dgx-1v:nodes=4,nicbw=5GB/s", 20e9, 1.5},
                     {"host:gpu=a100,nodes=4,gpus=8,nics=1,nic=25GB/s", 25e9, 1.5},
                     {"host:gpu=a100,nodes=4,gpus=8,nics=2,nic=25GB/s", 50e9, 1.5},
+                    {"host:gpu=h100,gpus=8,nodes=4,net=efa", 400e9, 3},
                     {"rail:nodes=4,gpus=8,nics=2,nic=25GB/s", 50e9, 1.5},
                     {"pcie:nodes=4,gpus=8,nics=4,gpu=a100,nicbw=3GB/s", 12e9, 2.3}};
 
@@ -169,6 +172,42 @@ TEST(groups_leave_a_host_by_all_of_its_cards)
             tutti_parallel_answer_free(&a);
             close_world(&w);
         }
+    }
+}
+
+/* Four of eight GPUs are no board of four: NVSwitch, a PCIe switch and a card each stay. */
+TEST(a_half_of_a_board_keeps_its_switches)
+{
+    static const struct {
+        const char *spec;
+        uint32_t nvlink_gb; /* from a GPU to its NVSwitches, a second */
+        uint32_t pcie;      /* switches of four GPUs */
+    } boards[] = {{"host:gpu=h100,gpus=8,nodes=2,net=efa", 450, 4},
+                  {"host:gpu=a100,gpus=8,nodes=2", 300, 2}};
+
+    for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
+        struct tutti_topo *whole = machine(boards[i].spec);
+        struct tutti_topo *part = NULL;
+        uint64_t nvlink = 0;
+        uint32_t pcie = 0;
+        char name[TUTTI_NODE_NAME_BYTES];
+
+        CHECK_INT(tutti_part_of_hosts(whole, 4, 2, &part), 1);
+        CHECK_INT(part->rank_count, 8);
+        for (uint32_t n = 0; n < part->node_count; n++)
+            pcie += tutti_topo_node(part, n).host == 0 &&
+                    strncmp(tutti_topo_node_name(part, n, name), "pcie", 4) == 0;
+        CHECK_INT(pcie, boards[i].pcie);
+        for (uint32_t l = 0; l < part->link_count; l++) {
+            const struct tutti_link link = tutti_topo_link(part, l);
+
+            if (link.from == tutti_topo_rank_node(part, 0) && link.kind == TUTTI_LINK_NVLINK &&
+                tutti_topo_node(part, link.to).kind == TUTTI_NODE_SWITCH)
+                nvlink += link.bytes_per_s;
+        }
+        CHECK_INT(nvlink, boards[i].nvlink_gb * UINT64_C(1000000000));
+        tutti_topo_free(part);
+        tutti_topo_free(whole);
     }
 }
 
