@@ -126,6 +126,11 @@ int tutti_train_device_times(const struct tutti_train_ask *ask, struct tutti_lay
                              tutti_ps *ret_optimizer_ps, tutti_ps *ret_compress_ps,
                              struct tutti_err *err);
 
+/* What a device holds in the step, without predicting it. -TUTTI_EINVAL, as of predicting, where it
+ * has not so much memory and the question is not for any. */
+int tutti_train_footprint(const struct tutti_train_ask *ask, struct tutti_footprint *ret,
+                          struct tutti_err *err);
+
 /* The schedule that is simulated; the caller frees it. */
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
                          struct tutti_err *err);

@@ -527,6 +527,21 @@ int tutti_train_device_times(const struct tutti_train_ask *ask, struct tutti_lay
     return status;
 }
 
+int tutti_train_footprint(const struct tutti_train_ask *ask, struct tutti_footprint *ret,
+                          struct tutti_err *err)
+{
+    struct tutti_train_answer answer = {.step_ps = 0};
+    struct tutti_train t = {.answer = &answer};
+    int status = tutti_train_open(ask, &t, err);
+
+    if (status == 0)
+        status = tutti_train_fill_memory(&t, &answer, err);
+    if (status == 0)
+        *ret = answer.footprint;
+    tutti_train_close(&t);
+    return status;
+}
+
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
                          struct tutti_err *err)
 {

@@ -31,7 +31,8 @@ struct job {
     bool has_precision;
     uint32_t said; /* a bit for each key */
     tutti_ps start_ps;
-    struct tutti_topo *own; /* as many devices, packed: for what a step is */
+    struct tutti_topo *own;        /* as many devices, packed: for what a step is */
+    struct tutti_footprint memory; /* of a device */
     struct tutti_schedule *step;
     uint32_t *ranks;
     uint32_t hosts;
@@ -61,7 +62,12 @@ static int begin_job(struct jobs *jobs, const char *model, struct tutti_err *err
     *job = (struct job){.name = job->number, .place = "packed"};
     (void)snprintf(job->number, sizeof(job->number), "%u", jobs->count + 1);
     job->ask = (struct tutti_train_ask){
-        .size = sizeof(job->ask), .micro_batches = 1, .synthetic = true, .exact = true};
+        .size = sizeof(job->ask),
+        .micro_batches = 1,
+        .synthetic = true,
+        .exact = true,
+        .any_memory = tutti_args_flag(jobs->args, "any-memory"),
+    };
     job->ask.use.fused_attention = true;
     jobs->count++;
     return tutti_model_load(jobs->args, model, &job->model, err);
@@ -80,8 +86,9 @@ static bool read_number(const char *text, uint64_t max, uint32_t *ret)
 static int read_key(struct job *job, const char *word, const char *key, const char *value,
                     struct tutti_err *err)
 {
-    static const char *const keys[] = {"devices",  "batch",     "accumulate", "name",   "place",
-                                       "strategy", "precision", "framework",  "device", "start"};
+    static const char *const keys[] = {"devices", "batch",    "accumulate", "name",
+                                       "place",   "strategy", "precision",  "framework",
+                                       "device",  "start",    "recompute"};
     size_t i = 0;
     int status = 0;
 
@@ -115,12 +122,14 @@ static int read_key(struct job *job, const char *word, const char *key, const ch
         status = tutti_framework_find(value, &job->ask.use.framework, err);
     else if (strcmp(key, "device") == 0)
         status = tutti_accelerator_find(value, &job->ask.use.accelerator, err);
+    else if (strcmp(key, "recompute") == 0)
+        status = tutti_recompute_find(value, &job->ask.use.recompute, err);
     else if (strcmp(key, "start") == 0)
         status = tutti_read_time(value, &job->start_ps, err);
     else
         return refuse(word,
                       "no word of a job (model=, devices=, strategy=, batch=, accumulate=, "
-                      "precision=, framework=, device=, name=, place=, start=)",
+                      "precision=, recompute=, framework=, device=, name=, place=, start=)",
                       err);
     return status < 0 ? tutti_wrap(err, status, "option '--job': '%.60s'", word) : 0;
 }
@@ -145,7 +154,7 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const of_all[] = {"job",     "nodes",   "format",  "seq",   "vocab",
                                          "classes", "image",   "quiet",   "color", "predictions",
-                                         "output",  "verbose", "columns", "help"};
+                                         "output",  "verbose", "columns", "help",  "any-memory"};
 
     for (size_t i = 0; i < args->command->option_count; i++) {
         const char *name = args->command->options[i].name;
@@ -261,8 +270,23 @@ static int make_step(const struct jobs *jobs, struct job *job, struct tutti_err 
     job->ask.topo = own;
     job->ask.model = job->model;
     job->ask.strategy = &job->strategy;
-    status = tutti_train_schedule(&job->ask, &job->step, err);
+    status = tutti_train_footprint(&job->ask, &job->memory, err);
+    if (status == 0)
+        status = tutti_train_schedule(&job->ask, &job->step, err);
     return status < 0 ? tutti_wrap(err, status, "job '%s'", job->name) : 0;
+}
+
+/* Lines of the report tell jobs apart by their names; those without one have numbers. */
+static int check_names(const struct jobs *jobs, struct tutti_err *err)
+{
+    for (uint32_t i = 0; i < jobs->count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(jobs->job[i].name, jobs->job[k].name) == 0)
+                return tutti_fail(err, TUTTI_EINVAL,
+                                  "option '--job': jobs %u and %u are both named '%.40s' (each "
+                                  "has a name of its own, its number if not given: name=)",
+                                  k + 1, i + 1, jobs->job[i].name);
+    return 0;
 }
 
 static int read_jobs(struct jobs *jobs, struct tutti_err *err)
@@ -281,6 +305,8 @@ static int read_jobs(struct jobs *jobs, struct tutti_err *err)
             break;
         status = read_word(jobs, word, err);
     }
+    if (status == 0)
+        status = check_names(jobs, err);
     if (status < 0)
         return status;
     taken = calloc(jobs->topo->rank_count, sizeof(*taken));
@@ -325,7 +351,8 @@ static const struct tutti_column columns[] = {
     {"start_later_s", NULL, "", TUTTI_CELL_NUMBER},
     {"started_later_step_time_s", NULL, "", TUTTI_CELL_NUMBER},
     {"asked_percent", "asks", "%", TUTTI_CELL_NUMBER},
-    {"asked_by_all_percent", "all ask", "%", TUTTI_CELL_NUMBER},
+    {"asked_by_all_percent", "all", "%", TUTTI_CELL_NUMBER},
+    {"memory_GB", "memory", "GB", TUTTI_CELL_NUMBER},
 };
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]), LINK_BYTES = 2 * TUTTI_NODE_NAME_BYTES + 2 };
@@ -362,7 +389,7 @@ static int add_row(const struct jobs *jobs, uint32_t i, struct tutti_table *tabl
         100 * (double)s->calls_ps / (double)s->alone_ps, link_text(jobs, s->link, link),
         s->shifted_ps > 0 ? seconds(s->shift_ps) : NAN,
         s->shifted_ps > 0 ? seconds(s->shifted_ps) : NAN, shares ? 100 * s->asked : NAN,
-        shares ? 100 * s->asked_by_all : NAN);
+        shares ? 100 * s->asked_by_all : NAN, (double)job->memory.total_bytes / 1e9);
 
     return status < 0 ? tutti_nomem(err) : 0;
 }
@@ -382,6 +409,18 @@ static void print_links(const struct jobs *jobs, FILE *out)
                     "rate, %.1f %% by this job\n",
                     jobs->job[i].name, link_text(jobs, s->link, link), 100 * s->asked_by_all,
                     100 * s->asked);
+    }
+}
+
+static void print_too_large(const struct jobs *jobs, FILE *out)
+{
+    for (uint32_t i = 0; i < jobs->count; i++) {
+        const struct tutti_footprint *f = &jobs->job[i].memory;
+
+        if (!f->fits && f->capacity_bytes > 0)
+            fprintf(out, "# job %s:    does not fit: %.4g GB of %.4g GB a device (--any-memory)\n",
+                    jobs->job[i].name, (double)f->total_bytes / 1e9,
+                    (double)f->capacity_bytes / 1e9);
     }
 }
 
@@ -425,6 +464,7 @@ static int print(const struct jobs *jobs, struct tutti_sink *sink, struct tutti_
         fputs("# messages: of rings, without protocols; links shared as a fluid, max-min fair\n",
               page.out);
         tutti_table_print(table, &page);
+        print_too_large(jobs, page.out);
         print_links(jobs, page.out);
         print_shift(jobs, page.out);
         status = tutti_page_close(&page, 0, err);
