@@ -336,12 +336,6 @@ static int check_experts(const struct tutti_parallel *p, const struct tutti_work
     return 0;
 }
 
-static bool may_be_bare(const struct tutti_workload *model, uint32_t stage, uint32_t stages)
-{
-    return (stage == 0 && tutti_parallel_may_be_bare(model, false)) ||
-           (stage + 1 == stages && tutti_parallel_may_be_bare(model, true));
-}
-
 static int check_stages(const struct tutti_parallel *p, const struct tutti_workload *model,
                         struct tutti_err *err)
 {
@@ -356,15 +350,8 @@ static int check_stages(const struct tutti_parallel *p, const struct tutti_workl
                           " layers of '%s' (at most %" PRIu32 " stages%s)",
                           p->pipeline, p->virtual_stages, layers, model->name, most,
                           most > layers ? ", with embedding and head by themselves" : "");
-    for (uint32_t i = 0; i < stages && p->stage_layers != NULL; i++) {
+    for (uint32_t i = 0; i < stages && p->stage_layers != NULL; i++)
         divided += p->stage_layers[i];
-        if (p->stage_layers[i] == 0 && !may_be_bare(model, i, stages))
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "no layer of '%s' on stage %" PRIu32 " of %" PRIu32
-                              " (1 at least, but for an embedding on the first and a head on the "
-                              "last)",
-                              model->name, i, stages);
-    }
     if (p->stage_layers != NULL && divided != layers)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%" PRIu64 " layers on %" PRIu32 " stages with the %" PRIu32

@@ -180,14 +180,6 @@ static uint32_t layers_cut(const struct draw *w)
     return sum;
 }
 
-static bool has_bare_stage(const struct draw *w)
-{
-    for (uint32_t i = 1; i + 1 < w->d.pipeline * w->d.virtual_stages; i++)
-        if (w->layers_of[i] == 0)
-            return true;
-    return false;
-}
-
 static void check_refusal(const struct draw *w, int status, const char *text)
 {
     const struct tutti_parallel *d = &w->d;
@@ -243,7 +235,6 @@ static void check_refusal(const struct draw *w, int status, const char *text)
         {d->imbalance > 1 && t->experts == 0, "imbalance", "dense"},
         {t->experts > 0 && !divides(e, t->experts), "expert", "experts of"},
         {d->stage_layers == NULL && p * v > t->layers + 2, "virtual stages", "layers"},
-        {d->stage_layers != NULL && has_bare_stage(w), "no layer", "on stage"},
         {d->stage_layers != NULL && layers_cut(w) != t->layers, "layers on", "layers of"},
     };
     bool broken = false;
