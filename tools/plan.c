@@ -193,7 +193,7 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
      .help = "pytorch, compiled, megatron, deepspeed, nanotron, tensorflow or xla (if not given: "
-             "megatron, of other than sequences pytorch)"},
+             "megatron, of TPUs xla, of other than sequences pytorch)"},
     {.name = "device",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",

@@ -196,6 +196,18 @@ static int read_words(const struct tutti_args *args, struct tutti_plan_space *sp
 
 /* ---- the training ---------------------------------------------------------------------------- */
 
+/* Of TPUs XLA, else Megatron, of what is no sequence PyTorch; as tutti train has it. */
+static const char *usual_framework(const struct tutti_plan_question *q)
+{
+    const struct tutti_accelerator *a = q->ask.use.accelerator != NULL
+                                            ? q->ask.use.accelerator
+                                            : tutti_topo_accelerator(q->machines[0].topo);
+
+    if (a != NULL && strncmp(a->name, "tpu", 3) == 0)
+        return "xla";
+    return q->model->sample == TUTTI_SAMPLE_SEQUENCE ? "megatron" : "pytorch";
+}
+
 static int read_device(const struct tutti_args *args, struct tutti_plan_question *q,
                        struct tutti_err *err)
 {
@@ -213,7 +225,7 @@ static int read_device(const struct tutti_args *args, struct tutti_plan_question
     if (status < 0)
         return tutti_wrap(err, status, "option '--device'");
     if (name == NULL)
-        name = q->model->sample == TUTTI_SAMPLE_SEQUENCE ? "megatron" : "pytorch";
+        name = usual_framework(q);
     status = tutti_framework_find(name, &framework, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--framework'");
