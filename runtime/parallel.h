@@ -68,9 +68,9 @@ struct tutti_parallel {
     /* [pipeline x virtual_stages], in the order of forward passes: how many of the layers that
      * pipelines are cut between (tutti_parallel_layers) each stage has, perhaps none: a first and a
      * last stage then have the embedding and the head by themselves (Llama 3: Grattafiori et al.
-     * 2024, arXiv 2407.21783, section 3.3.2); others pass on what they get (nanotron). NULL: equally
-     * many; the first stages one more where that does not divide. Of one stage more than layers the
-     * last has none, of two more the first as well. */
+     * 2024, arXiv 2407.21783, section 3.3.2); others pass on what they get (nanotron). NULL:
+     * equally many; the first stages one more where that does not divide. Of one stage more than
+     * layers the last has none, of two more the first as well. */
     const uint32_t *stage_layers;
     uint32_t micro_batches; /* of a step; 0: 1 */
     uint32_t micro_batch;   /* samples of one pass, of a rank and those that have the same; 0: 1 */
