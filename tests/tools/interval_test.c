@@ -11,14 +11,16 @@ static const char text[] = "# a remark\n"
                            "pytorch any one none 50 2 0.8 1.3 fitted\n"
                            "any any one none 500 9 0.7 2.0\n"
                            "any any several anchored 100 5 0.95 1.4\n"
-                           "pytorch any one none 30 2 0.6 1.6 fitted divided\n";
+                           "pytorch any one none 30 2 0.6 1.6 fitted divided\n"
+                           "megatron half one none 40 3 0.9 1.1 divided\n"
+                           "megatron any one none 60 4 0.9 1.2 divided\n";
 
 static void read_all(struct tutti_interval all[TUTTI_INTERVALS_MAX], size_t *count)
 {
     struct tutti_err err = {""};
 
     CHECK_OK(tutti_interval_parse("text", text, strlen(text), all, count, &err), err);
-    CHECK_INT(*count, 5);
+    CHECK_INT(*count, 7);
 }
 
 TEST(the_nearest_class_is_found)
@@ -31,6 +33,11 @@ TEST(the_nearest_class_is_found)
         {{.framework = "pytorch", .precision = "full"}, 50},
         {{.framework = "pytorch", .precision = "half", .divided = true}, 30},
         {{.framework = "xla", .precision = "half", .divided = true}, 0},
+        {{.framework = "megatron", .precision = "half", .divided = true}, 40},
+        {{.framework = "megatron", .precision = "half"}, 40}, /* not all frameworks' 500 */
+        {{.framework = "megatron", .precision = "full"}, 60},
+        {{.framework = "megatron", .precision = "half", .several_hosts = true, .anchored = true},
+         100},
         {{.framework = "xla", .precision = "half"}, 500},
         {{.framework = "xla", .precision = "half", .several_hosts = true, .anchored = true}, 100},
         {{.framework = "xla", .precision = "half", .several_hosts = true}, 0},
@@ -101,4 +108,29 @@ TEST(what_is_compiled_in_is_read)
                 strcmp(all[i].framework, all[j].framework) == 0 &&
                 strcmp(all[i].precision, all[j].precision) == 0 && all[j].row_count >= 20)
                 CHECK(all[j].high / all[j].low <= all[i].high / all[i].low);
+}
+
+/* Data parallelism alone has the steps of its own framework where any were measured, be they of
+ * divided models, and where there are enough like it no others. */
+TEST(data_parallelism_has_its_own_framework)
+{
+    struct tutti_interval all[TUTTI_INTERVALS_MAX];
+    struct tutti_err err = {""};
+    size_t count;
+
+    CHECK_OK(tutti_interval_parse("residuals", tutti_interval_text.text, tutti_interval_text.bytes,
+                                  all, &count, &err),
+             err);
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_interval wanted = all[i];
+        struct tutti_interval found = {.row_count = 0};
+
+        wanted.divided = false;
+        CHECK(tutti_interval_find(all, count, &wanted, &found));
+        CHECK_TEXT(found.framework, all[i].framework);
+        if (strcmp(found.framework, "nanotron") == 0 && found.several_hosts)
+            CHECK(!found.divided && found.high < 1.5);
+        if (strcmp(found.framework, "deepspeed") == 0)
+            CHECK(!found.divided);
+    }
 }

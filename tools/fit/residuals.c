@@ -23,7 +23,8 @@ enum { ROWS_MIN = 10, FILES_MAX = 64 };
 struct residual {
     struct tutti_interval of; /* framework, precision, hosts, anchor, fitted */
     const char *family;
-    double ratio; /* measured / predicted */
+    double ratio;   /* measured / predicted */
+    bool data_only; /* data parallelism alone, which may be priced as divided models are */
 };
 
 struct residuals {
@@ -34,16 +35,22 @@ struct residuals {
 
 static const char any[] = "any";
 
-/* Whether a row is of a class, which may be of any framework or precision. */
+/* Whether a row is of a class, which may be of any framework or precision. Rows of data parallelism
+ * alone are of undivided models, as such questions are, whatever prices them. */
 static bool is_of(const struct residual *r, const struct tutti_interval *class)
 {
     return (strcmp(class->framework, any) == 0 || strcmp(class->framework, r->of.framework) == 0) &&
            (strcmp(class->precision, any) == 0 || strcmp(class->precision, r->of.precision) == 0) &&
            class->several_hosts == r->of.several_hosts && class->anchored == r->of.anchored &&
-           class->divided == r->of.divided;
+           (class->divided == r->of.divided || (!class->divided && r->data_only));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool divides(const struct tutti_training_row_settings *s)
+{
+    return s->tp > 1 || s->pp > 1 || s->cp > 1 || s->ep > 1;
+}
 
 static void take(const struct tutti_training_case *one, bool anchored, struct residuals *all)
 {
@@ -62,6 +69,7 @@ static void take(const struct tutti_training_case *one, bool anchored, struct re
     r->of.anchored = anchored;
     r->of.fitted = p->fitted;
     r->of.divided = tutti_training_is_divided(&one->row->settings);
+    r->data_only = !divides(&one->row->settings);
     all->count++;
 }
 
@@ -228,8 +236,8 @@ const struct tutti_command tutti_fit_residuals = {
         "Predicts all rows of the tables twice, from their settings alone and by the first row "
         "of each series, and prints what is measured over what is predicted in a tenth and in "
         "nine tenths of the rows of a class: by framework, precision, whether on several hosts, "
-        "and whether the model is divided. 'tutti train' makes its p10 and p90 of that file "
-        "(traces/measured/training/residuals.txt).",
+        "and whether the model is divided; data parallelism alone counts as undivided too. 'tutti "
+        "train' makes its p10 and p90 of that file (traces/measured/training/residuals.txt).",
     .examples = "tutti-fit residuals traces/measured/training",
     .run = tutti_command_fit_residuals,
 };

@@ -87,14 +87,28 @@ static const struct tutti_interval *find(const struct tutti_interval *intervals,
     return NULL;
 }
 
-bool tutti_interval_find(const struct tutti_interval *intervals, size_t count,
-                         const struct tutti_interval *wanted, struct tutti_interval *ret)
+/* Of the precision wanted, or of both. */
+static const struct tutti_interval *find_framework(const struct tutti_interval *intervals,
+                                                   size_t count,
+                                                   const struct tutti_interval *wanted)
 {
     const struct tutti_interval *found =
         find(intervals, count, wanted, wanted->framework, wanted->precision);
 
-    if (found == NULL)
-        found = find(intervals, count, wanted, wanted->framework, any);
+    return found != NULL ? found : find(intervals, count, wanted, wanted->framework, any);
+}
+
+bool tutti_interval_find(const struct tutti_interval *intervals, size_t count,
+                         const struct tutti_interval *wanted, struct tutti_interval *ret)
+{
+    const struct tutti_interval *found = find_framework(intervals, count, wanted);
+
+    if (found == NULL && !wanted->divided) {
+        struct tutti_interval divided = *wanted;
+
+        divided.divided = true;
+        found = find_framework(intervals, count, &divided);
+    }
     if (found == NULL)
         found = find(intervals, count, wanted, any, any);
     if (found != NULL)

@@ -34,8 +34,9 @@ int tutti_interval_parse(const char *name, const char *text, size_t bytes,
                          struct tutti_interval ret[TUTTI_INTERVALS_MAX], size_t *ret_count,
                          struct tutti_err *err);
 
-/* That of a class, or of the next wider one that has rows: of both precisions, then of all
- * frameworks. False: there is none. */
+/* That of a class, or of the next wider one that has rows: of both precisions, then, where no model
+ * is divided, of the framework's divided ones (Megatron-LM was hardly measured otherwise), then of
+ * all frameworks. False: there is none. */
 bool tutti_interval_find(const struct tutti_interval *intervals, size_t count,
                          const struct tutti_interval *wanted, struct tutti_interval *ret);
 
