@@ -91,7 +91,7 @@ struct tutti_plan_ask {
     uint64_t global_batch;                /* samples of a step */
     uint64_t steps;                       /* of the whole training; 0: 1 */
     const struct tutti_plan_space *space; /* NULL: everything */
-    /* NULL, or the plans to choose among, of that batch, instead of a space. */
+    /* NULL, or the plans to choose among, of that batch, each once, instead of a space. */
     const struct tutti_plan_setting *given;
     uint32_t given_count;
     uint64_t deadline_us; /* 0: none */

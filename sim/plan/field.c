@@ -45,7 +45,48 @@ static int take(struct plan_field *field, struct plan_candidate candidate, uint3
     return status;
 }
 
-/* Given plans of this machine. */
+static bool same_stages(const struct tutti_parallel *a, const struct tutti_parallel *b)
+{
+    size_t bytes = sizeof(*a->stage_layers) * a->pipeline * a->virtual_stages;
+
+    if (a->stage_layers == NULL || b->stage_layers == NULL)
+        return a->stage_layers == b->stage_layers;
+    return memcmp(a->stage_layers, b->stage_layers, bytes) == 0;
+}
+
+/* Of two that are complete. */
+static bool same_parallel(const struct tutti_parallel *a, const struct tutti_parallel *b)
+{
+    return a->tensor == b->tensor && a->context == b->context && a->expert == b->expert &&
+           a->data == b->data && a->pipeline == b->pipeline &&
+           a->virtual_stages == b->virtual_stages && a->schedule == b->schedule &&
+           a->sequence_parallel == b->sequence_parallel && a->async_tensor == b->async_tensor &&
+           a->scatter_gather == b->scatter_gather && a->context_kind == b->context_kind &&
+           a->sharding == b->sharding && a->shard_ranks == b->shard_ranks &&
+           a->keep_weights == b->keep_weights &&
+           memcmp(a->order, b->order, sizeof(a->order)) == 0 &&
+           a->micro_batches == b->micro_batches && a->micro_batch == b->micro_batch &&
+           !(a->imbalance < b->imbalance || a->imbalance > b->imbalance) && same_stages(a, b);
+}
+
+/* Whether a given plan of this machine stands before it a first time. */
+static bool was_given(const struct plan_field *field, const struct tutti_plan_setting *setting,
+                      const struct tutti_parallel *parallel)
+{
+    for (uint32_t i = 0; i < field->count; i++) {
+        const struct tutti_plan_setting *before = &field->ask->given[field->candidates[i].number];
+        struct tutti_parallel p;
+
+        if (field->candidates[i].data == parallel->data &&
+            before->recompute == setting->recompute &&
+            tutti_parallel_complete(&before->parallel, &p, NULL) == 0 &&
+            same_parallel(&p, parallel))
+            return true;
+    }
+    return false;
+}
+
+/* Given plans of this machine, each once. */
 static int take_given(struct plan_field *field, struct tutti_err *err)
 {
     const struct tutti_plan_ask *ask = field->ask;
@@ -65,6 +106,10 @@ static int take_given(struct plan_field *field, struct tutti_err *err)
                               "plan %" PRIu32 " has %" PRIu64 " samples a step (all have %" PRIu64
                               ")",
                               i, tutti_parallel_samples(&p), ask->global_batch);
+        if (was_given(field, &ask->given[i], &p)) {
+            field->counts.folded++;
+            continue;
+        }
         field->candidates[field->count++] = (struct plan_candidate){.number = i,
                                                                     .tensor = p.tensor,
                                                                     .context = p.context,

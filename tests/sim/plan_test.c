@@ -322,12 +322,12 @@ TEST(deadline_and_budget_rank)
     close_world(&w);
 }
 
-/* Among plans that are given those are ranked as a search ranks them, and no others. */
+/* Among plans that are given those are ranked as a search ranks them, each once, and no others. */
 TEST(given_plans_alone)
 {
     struct tutti_plan_answer answer;
     struct tutti_plan_answer again;
-    struct tutti_plan_setting given[2];
+    struct tutti_plan_setting given[3];
     struct world w;
 
     open_world(&w, "dgx-h100", "gpt", 24, 64);
@@ -335,10 +335,12 @@ TEST(given_plans_alone)
     CHECK(answer.best_count > 2);
     given[0] = answer.best[2].plan;
     given[1] = answer.best[1].plan;
+    given[2] = given[0];
     w.ask.given = given;
-    w.ask.given_count = 2;
+    w.ask.given_count = 3;
     again = search(&w);
     CHECK_INT(again.counts.tried, 2);
+    CHECK_INT(again.counts.folded, 1);
     CHECK_INT(again.best_count, 2);
     CHECK(same(&again.best[0], &answer.best[1]));
     CHECK(same(&again.best[1], &answer.best[2]));
