@@ -165,7 +165,8 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE.csv",
      .help = "choose among the settings of a table's rows alone (tp, pp, dp, zero, micro_batch, "
-             "...): those of this model, batch and number of devices"},
+             "...): those of this model, precision, batch and number of devices, which rows must "
+             "state"},
     DEGREE("tp", "degrees of tensor parallelism to try: 8, 1,2,4 or 1..8 (if not given: up to the "
                  "devices of a "
                  "host)"),

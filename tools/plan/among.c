@@ -29,12 +29,28 @@ static int other(struct tutti_err *err, const char *column, int64_t stated, uint
                       stated, asked);
 }
 
-/* Of this model, batch and number of devices, as far as the row says. */
+static int check_precision(enum tutti_precision asked, const char *stated, struct tutti_err *err)
+{
+    enum tutti_precision precision = TUTTI_PRECISION_FP32;
+    int status;
+
+    if (stated[0] == '\0')
+        return tutti_fail(err, TUTTI_EINVAL, "the precision is not stated (precision)");
+    status = tutti_precision_find(stated, &precision, err);
+    if (status < 0 || precision == asked)
+        return status;
+    return tutti_fail(err, TUTTI_EINVAL, "precision '%s' in the place of %s that is asked for",
+                      stated, tutti_precision_name(asked));
+}
+
+/* Of this model, precision, batch and number of devices: what a row does not say is not guessed,
+ * but for the length of a known model's samples. */
 static int check_row(const struct tutti_plan_question *q, const struct tutti_training_row *row,
                      uint32_t rank_count, struct tutti_err *err)
 {
     const struct tutti_training_row_settings *s = &row->settings;
     const struct tutti_transformer *t = &q->model->transformer;
+    int status;
 
     if (row->problem[0] != '\0')
         return tutti_fail(err, TUTTI_EINVAL, "%s", row->problem);
@@ -46,7 +62,8 @@ static int check_row(const struct tutti_plan_question *q, const struct tutti_tra
         return other(err, "layers", s->layers, t->layers);
     if (s->hidden != TUTTI_UNSTATED && s->hidden != t->hidden)
         return other(err, "hidden", s->hidden, t->hidden);
-    return 0;
+    status = check_precision(q->ask.use.precision, s->precision, err);
+    return status < 0 ? status : tutti_training_check_model(s, q->model, err);
 }
 
 /* -TUTTI_EINVAL: it is no way to train this model on this machine, and the message says why. */
@@ -117,8 +134,8 @@ static int take_rows(struct tutti_plan_question *q, struct tutti_plan_among *amo
     if (status < 0 || among->count > 0)
         return status;
     return tutti_fail(err, TUTTI_EINVAL,
-                      "option '--among': '%s' has no row of this model, batch and number of "
-                      "devices%s%s",
+                      "option '--among': '%s' has no row of this model, precision, batch and "
+                      "number of devices%s%s",
                       path, among->why[0] == '\0' ? "" : "; of the first: ", among->why);
 }
 

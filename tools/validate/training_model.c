@@ -183,3 +183,64 @@ int tutti_training_plan_model(const struct tutti_training_row_settings *s,
     plan->ask.model = plan->model;
     return status;
 }
+
+/* ---- the same model -------------------------------------------------------------------------- */
+
+static int compare(const char *column, uint64_t stated, uint64_t asked, struct tutti_err *err)
+{
+    return stated == asked
+               ? 0
+               : tutti_fail(err, TUTTI_EINVAL,
+                            "%s '%" PRIu64 "' in the place of %" PRIu64 " that is asked for",
+                            column, stated, asked);
+}
+
+/* Llamas of one shape differ in their feed-forward part, which no column states; GPTs do not. */
+static bool has_parameters(const struct tutti_training_row_settings *s, bool is_known,
+                           const struct tutti_workload *read, const struct tutti_workload *asked)
+{
+    uint64_t parameters = tutti_model_sum(asked).parameters;
+
+    if (is_known)
+        return tutti_model_sum(read).parameters == parameters;
+    return !asked->transformer.gated || !(s->params_B > 0) ||
+           fabs((double)parameters / 1e9 - s->params_B) <= rounding_of(s->params_B);
+}
+
+static int compare_models(const struct tutti_training_row_settings *s,
+                          const struct tutti_workload *read, const struct tutti_workload *asked,
+                          struct tutti_err *err)
+{
+    const struct tutti_transformer *a = &read->transformer;
+    const struct tutti_transformer *b = &asked->transformer;
+    struct tutti_model_params params;
+    bool is_known = recognize(s, &params) != NULL;
+    int status = compare("layers", a->layers, b->layers, err);
+
+    if (status == 0)
+        status = compare("hidden", a->hidden, b->hidden, err);
+    if (status == 0)
+        status = compare("heads", a->heads, b->heads, err);
+    if (status == 0)
+        status = compare("seq_len", read->sequence, asked->sequence, err);
+    if (status == 0 && count_of(s->vocab) > 0)
+        status = compare("vocab", count_of(s->vocab), b->vocabulary, err);
+    if (status < 0)
+        return status;
+    if (a->gated == b->gated && has_parameters(s, is_known, read, asked))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "model '%.60s' in the place of %s that is asked for",
+                      s->model, asked->name);
+}
+
+int tutti_training_check_model(const struct tutti_training_row_settings *s,
+                               const struct tutti_workload *asked, struct tutti_err *err)
+{
+    struct tutti_training_plan plan = {.model = NULL};
+    int status = tutti_training_plan_model(s, &plan, err);
+
+    if (status == 0)
+        status = compare_models(s, plan.model, asked, err);
+    tutti_model_free(plan.model);
+    return status;
+}

@@ -92,6 +92,11 @@ int tutti_training_plan_strategy(const struct tutti_training_row_settings *setti
 int tutti_training_plan_parallel(const struct tutti_training_row_settings *settings,
                                  struct tutti_training_plan *plan, struct tutti_err *err);
 
+/* -TUTTI_EINVAL: a row is of another model than the one asked for, as far as it says, or does not
+ * say of which. */
+int tutti_training_check_model(const struct tutti_training_row_settings *settings,
+                               const struct tutti_workload *asked, struct tutti_err *err);
+
 /* Whether a row is of a model that is divided over devices, or of a framework made for that. */
 bool tutti_training_is_divided(const struct tutti_training_row_settings *settings);
 
