@@ -101,7 +101,10 @@ TEST(memory_is_of_the_device_that_is_reported)
 
 TEST(what_is_not_stated_of_a_micro_batch_is_left_open)
 {
+    uint64_t of_one;
+    uint64_t of_four;
     struct world w;
+    int fits;
 
     open_world(&w, "A100,8,64,512,InfiniBand HDR 8x200 Gb/s,\"Megatron-LM, interleaved 1F1B\",GPT,"
                    "39.1,48,8192,64,2048,51200,fp16,8,2,32,,,,,full,,1536,14.4");
@@ -109,9 +112,11 @@ TEST(what_is_not_stated_of_a_micro_batch_is_left_open)
     CHECK(w.plan.open_micro_batch);
     CHECK_INT(w.plan.parallel.micro_batches, 48);
     CHECK(w.plan.parallel.scatter_gather);
+    CHECK_OK(tutti_training_plan_memory(&w.plan, &of_one, &fits, &w.err), w.err);
     CHECK_OK(tutti_training_plan_micro_batch(&w.plan, w.plan.global_batch, 4, &w.err), w.err);
     CHECK_INT(w.plan.parallel.micro_batches, 12);
-    CHECK_INT(w.plan.memory.micro_batches, 12);
+    CHECK_OK(tutti_training_plan_memory(&w.plan, &of_four, &fits, &w.err), w.err);
+    CHECK(of_four > of_one);
     CHECK_INT(tutti_training_plan_micro_batch(&w.plan, w.plan.global_batch, 5, &w.err),
               -TUTTI_EINVAL);
     CHECK_TEXT(w.err.text, "a global batch of '1536' does not divide among 32 replicas that take 5 "

@@ -44,7 +44,7 @@ int tutti_training_plan_divided(const struct tutti_training_plan *plan,
 
 /* ---- what is not stated ---------------------------------------------------------------------- */
 
-enum { LEAST_CHUNKS = 1 }; /* of a device whose pipeline is interleaved */
+enum { LEAST_CHUNKS = 2 }; /* of a device whose pipeline is interleaved */
 
 /* Tables do not state what their authors found to be the best: it is what is predicted to be, of
  * what fits. */
@@ -56,7 +56,7 @@ struct choice {
 
 static void set_chunks(struct tutti_training_plan *plan, uint32_t chunks)
 {
-    plan->parallel.virtual_stages = plan->memory.virtual_stages = chunks;
+    plan->parallel.virtual_stages = chunks;
     plan->parallel.schedule = chunks > 1 ? TUTTI_PIPELINE_INTERLEAVED : TUTTI_PIPELINE_1F1B;
 }
 

@@ -176,8 +176,6 @@ int tutti_training_plan_micro_batch(struct tutti_training_plan *plan, uint64_t g
                           global_batch, p->data, micro_batch);
     p->micro_batch = plan->ask.use.batch = micro_batch;
     p->micro_batches = plan->ask.micro_batches = (uint32_t)(global_batch / once);
-    plan->memory.micro_batch = micro_batch;
-    plan->memory.micro_batches = p->micro_batches;
     return 0;
 }
 
@@ -193,27 +191,12 @@ static int choose_batch(const struct tutti_training_row_settings *s,
     plan->global_batch = (uint64_t)s->global_batch;
     if (batch == 0 && s->grad_accum > 0)
         batch = plan->global_batch / plan->parallel.data / passes;
+    if (batch > UINT32_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "'%" PRIu64 "' samples of a pass (4294967295 at most)",
+                          batch);
     plan->open_micro_batch = batch == 0;
-    return tutti_training_plan_micro_batch(
-        plan, plan->global_batch, batch == 0 ? 1 : (uint32_t)(batch < UINT32_MAX ? batch : 0), err);
-}
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static void divide_memory(struct tutti_training_plan *plan)
-{
-    const struct tutti_parallel *p = &plan->parallel;
-    struct tutti_footprint_params *m = &plan->memory;
-
-    m->tensor = p->tensor;
-    m->pipeline = p->pipeline;
-    m->data = p->data;
-    m->expert = p->expert;
-    m->sequence_parallel = p->sequence_parallel;
-    m->sharding = p->sharding;
-    m->shard_ranks = p->shard_ranks;
-    m->virtual_stages = p->virtual_stages;
-    m->stage_layers = p->stage_layers;
+    return tutti_training_plan_micro_batch(plan, plan->global_batch,
+                                           batch == 0 ? 1 : (uint32_t)batch, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -246,8 +229,5 @@ int tutti_training_plan_parallel(const struct tutti_training_row_settings *s,
     status = cut_stages(habit, plan, err);
     if (status == 0)
         status = choose_batch(s, plan, err);
-    if (status < 0)
-        return status;
-    divide_memory(plan);
-    return 0;
+    return status;
 }

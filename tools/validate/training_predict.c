@@ -216,10 +216,13 @@ int tutti_training_plan_memory(const struct tutti_training_plan *plan, uint64_t 
     struct tutti_footprint_params params = plan->memory;
     struct tutti_footprint fullest;
     struct tutti_footprint reported;
-    int status = tutti_footprint_of(&params, &fullest, err);
+    int status;
 
+    if (plan->is_divided)
+        params.parallel = &plan->parallel;
+    status = tutti_footprint_of(&params, &fullest, err);
     reported = fullest;
-    if (status == 0 && plan->reports_first && params.pipeline > 1) {
+    if (status == 0 && plan->reports_first && plan->is_divided && plan->parallel.pipeline > 1) {
         params.one_stage = true;
         params.stage = 0;
         status = tutti_footprint_of(&params, &reported, err);
