@@ -16,8 +16,9 @@
 #include "topo/topo.h"
 
 enum {
-    ROUTE_MAX = 32,   /* links of a route that are looked at */
-    SENDERS_MAX = 512 /* ranks whose messages are */
+    ROUTE_MAX = 32,         /* links of a route that are looked at */
+    SENDERS_MAX = 512,      /* ranks whose messages are */
+    EXCHANGED_MAX = 1 << 20 /* messages of all-to-alls that are, but of whole groups at least */
 };
 
 /* ---- where groups lie ------------------------------------------------------------------------ */
@@ -133,6 +134,58 @@ static bool find_hop(const struct tutti_topo *topo, const struct tutti_axis *axi
     return true;
 }
 
+/* The messages of a rank to all others of its group. */
+static void add_exchanged(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                          uint32_t rank, uint32_t *loads, tutti_ps *latency_ps_max)
+{
+    const uint32_t member = rank % axis->period / axis->stride;
+
+    for (uint32_t other = 0; member < axis->size && other < axis->size; other++) {
+        const uint32_t to = rank - member * axis->stride + other * axis->stride;
+        uint32_t links[ROUTE_MAX];
+        uint32_t length;
+        tutti_ps latency_ps = 0;
+
+        if (other == member || to >= topo->rank_count)
+            continue;
+        length = tutti_topo_route(topo, rank, to, links, ROUTE_MAX);
+        length = length < ROUTE_MAX ? length : ROUTE_MAX;
+        for (uint32_t i = 0; i < length; i++) {
+            loads[links[i]]++;
+            latency_ps += tutti_topo_link(topo, links[i]).latency_ps;
+        }
+        *latency_ps_max = latency_ps > *latency_ps_max ? latency_ps : *latency_ps_max;
+    }
+}
+
+/* When all members of all groups send to all others of theirs at once: the longest way, and the
+ * rate of each message over the link that has the most of them for its rate. */
+static bool find_exchange(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                          struct tutti_kept_hop *ret)
+{
+    uint32_t *loads = calloc(topo->link_count, sizeof(*loads));
+    uint64_t messages = 0;
+
+    if (loads == NULL)
+        return false;
+    *ret = (struct tutti_kept_hop){.bytes_per_s = UINT64_MAX};
+    for (uint32_t rank = 0; rank < topo->rank_count; rank++) {
+        if (rank % axis->period == 0 && messages >= EXCHANGED_MAX)
+            break;
+        add_exchanged(topo, axis, rank, loads, &ret->latency_ps);
+        messages += axis->size;
+    }
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        const uint64_t rate =
+            loads[i] == 0 ? UINT64_MAX : tutti_topo_link(topo, i).bytes_per_s / loads[i];
+
+        ret->bytes_per_s = rate < ret->bytes_per_s ? rate : ret->bytes_per_s;
+    }
+    ret->bytes_per_s = ret->bytes_per_s > 0 ? ret->bytes_per_s : 1;
+    free(loads);
+    return true;
+}
+
 static tutti_ps moved_ps(uint64_t bytes, uint64_t bytes_per_s)
 {
     const uint64_t ps = tutti_muldiv_up(bytes, (uint64_t)TUTTI_PS_PER_S, bytes_per_s);
@@ -209,8 +262,24 @@ static int ring_rate(const struct tutti_groups *g, const struct tutti_group_shap
     return 0;
 }
 
-/* On a machine of which no part can be made: round a ring of the members, by the slowest link; of
- * meshes and tori both ways round. */
+/* All-to-alls on a machine of which no part can be made: each message goes the whole way. */
+static int by_exchange(const struct tutti_groups *g, const struct tutti_axis *axis, uint64_t bytes,
+                       struct tutti_kept_price *ret, struct tutti_err *err)
+{
+    const uint64_t key[] = {g->machine, axis->stride, axis->size, axis->period, TUTTI_ALLTOALL};
+    struct tutti_kept_hop *kept = tutti_price_store_hop(g->store, key, 5);
+
+    if (kept == NULL)
+        return tutti_nomem(err);
+    if (kept->bytes_per_s == 0 && !find_exchange(g->ask->topo, axis, kept))
+        return tutti_nomem(err);
+    ret->wire_ps = moved_ps(bytes / axis->size + 1, kept->bytes_per_s);
+    ret->ps = ret->wire_ps + kept->latency_ps;
+    return 0;
+}
+
+/* Others on a machine of which no part can be made: round a ring of the members, by the slowest
+ * link; of meshes and tori both ways round. */
 static int by_ring(const struct tutti_groups *g, const struct tutti_group_shape *shape,
                    enum tutti_collective collective, uint64_t bytes, struct tutti_kept_price *ret,
                    struct tutti_err *err)
@@ -319,7 +388,9 @@ static int simulate(struct tutti_groups *g, const struct tutti_group_shape *shap
     if (status < 0)
         return status;
     if (part->topo == NULL)
-        return by_ring(g, shape, params->collective, bytes, ret, err);
+        return params->collective == TUTTI_ALLTOALL
+                   ? by_exchange(g, &shape->axis, bytes, ret, err)
+                   : by_ring(g, shape, params->collective, bytes, ret, err);
     ask.topo = part->topo;
     ask.memory = part->memory;
     status = tutti_predict(&ask, &answer, err);

@@ -246,6 +246,61 @@ TEST(what_is_sent_is_what_is_counted)
     close_world(&w);
 }
 
+/* Groups of a mesh, a torus and a tree of which no machine can be made pay for the whole way of
+ * what they exchange, as a machine does that is like one of them: halves, and rows. */
+TEST(groups_pay_for_the_whole_way_of_what_they_exchange)
+{
+    enum { TOKENS = 2048, HIDDEN = 1024, ACTIVE = 2, LAYERS = 4, EXPERT = 8 };
+    static const struct {
+        const char *whole, *part;
+        uint32_t data;
+    } cases[] = {
+        {"mesh:16,bw=10GB/s,lat=1us", "mesh:8,bw=10GB/s,lat=1us", 16},
+        {"torus:8x8,bw=10GB/s,lat=1us", "ring:n=8,bw=10GB/s,lat=1us", 64},
+        {"fattree:arity=2,levels=4,over=2,bw=10GB/s,lat=1us",
+         "fattree:arity=2,levels=3,over=2,bw=10GB/s,lat=1us", 16},
+    };
+    const struct tutti_model_params params = {.size = sizeof(params),
+                                              .sequence = TOKENS,
+                                              .vocabulary = 32000,
+                                              .transformer = {.layers = LAYERS,
+                                                              .hidden = HIDDEN,
+                                                              .heads = 16,
+                                                              .feed_forward = 4096,
+                                                              .experts = 8,
+                                                              .active_experts = ACTIVE}};
+    const struct tutti_framework *megatron = NULL;
+    struct tutti_framework f;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_framework_find("megatron", &megatron, &err), err);
+    f = *megatron;
+    f.wait_us = 0;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_parallel_answer a;
+        struct world w;
+        double each_ps, alone_ps;
+
+        open_world(
+            &w, cases[i].whole, "mlp",
+            (struct tutti_parallel){.data = cases[i].data, .expert = EXPERT, .micro_batches = 1});
+        tutti_model_free(w.model);
+        CHECK_OK(tutti_model_new("llama", &params, &w.model, &err), err);
+        CHECK_OK(tutti_accelerator_find("h100", &w.ask.use.accelerator, &err), err);
+        w.ask.model = w.model;
+        w.ask.use.framework = &f;
+        a = predict(&w);
+        each_ps = (double)a.split.expert_ps / (4 * LAYERS);
+        alone_ps = (double)price_of(cases[i].part, TUTTI_ALLTOALL,
+                                    (uint64_t)TOKENS * HIDDEN * ACTIVE / EXPERT);
+        printf("%s: %.1f us, %s: %.1f us\n", cases[i].whole, each_ps / 1e6, cases[i].part,
+               alone_ps / 1e6);
+        CHECK(fabs(each_ps / alone_ps - 1) < 0.01);
+        tutti_parallel_answer_free(&a);
+        close_world(&w);
+    }
+}
+
 static int story(const struct world *w, struct tutti_err *err)
 {
     struct tutti_parallel_answer answer;
