@@ -34,6 +34,15 @@ static size_t point_of(struct drawing *d, uint32_t device_count)
     return d->chart.x_count - 1;
 }
 
+/* A machine of which no plan is in front has none. */
+static bool has_points(const struct drawing *d, uint32_t spec)
+{
+    for (size_t x = 0; x < d->chart.x_count; x++)
+        if (d->times[spec][x] > 0)
+            return true;
+    return false;
+}
+
 static void fill(const struct tutti_plan_question *q, const struct tutti_plan_answer *answer,
                  struct drawing *d)
 {
@@ -54,12 +63,12 @@ static void fill(const struct tutti_plan_question *q, const struct tutti_plan_an
     d->chart.x_label = "devices";
     d->chart.bytes = d->devices;
     d->chart.series = d->series;
-    d->chart.series_count = q->spec_count;
     d->chart.bound_us = d->without_loss;
     d->chart.bound_name = "without loss";
     for (uint32_t s = 0; s < q->spec_count; s++)
-        d->series[s] = (struct tutti_chart_series){
-            .name = q->specs[s]->name, .letter = (char)('A' + s), .times_us = d->times[s]};
+        if (has_points(d, s))
+            d->series[d->chart.series_count++] = (struct tutti_chart_series){
+                .name = q->specs[s]->name, .letter = (char)('A' + s), .times_us = d->times[s]};
 }
 
 int tutti_plan_chart_check(const struct tutti_args *args, const struct tutti_plan_question *q,
