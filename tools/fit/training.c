@@ -138,6 +138,11 @@ static int take_row(struct job *job, const struct tutti_fit_row *one, struct tut
         status = simulate_once(job, row, err);
     else
         status = -TUTTI_ELACK;
+    if (status == 0) { /* of what cannot be said it is not counted against them */
+        status = tutti_training_plan_memory(&row->plan, &bytes, &fits, err);
+        row->fits = status < 0 || fits != 0;
+        status = status == -TUTTI_ENOMEM ? status : 0;
+    }
     if (status < 0) {
         tutti_training_plan_done(&row->plan);
         return status == -TUTTI_ENOMEM ? status : 0;
@@ -150,7 +155,6 @@ static int take_row(struct job *job, const struct tutti_fit_row *one, struct tut
     row->group = one->group;
     row->near = one->near;
     row->fitted = one->fitted && one->near;
-    row->fits = tutti_training_plan_memory(&row->plan, &bytes, &fits, NULL) < 0 || fits != 0;
     job->row_count++;
     return 0;
 }

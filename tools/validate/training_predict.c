@@ -396,16 +396,19 @@ static bool was_fitted_to(const struct tutti_training_row_settings *s)
     return false;
 }
 
-static void add_memory(const struct tutti_training_plan *plan,
-                       struct tutti_training_prediction *ret)
+/* Of some rows it cannot be said. */
+static int add_memory(const struct tutti_training_plan *plan, struct tutti_training_prediction *ret,
+                      struct tutti_err *err)
 {
     uint64_t bytes;
     int fits;
+    int status = tutti_training_plan_memory(plan, &bytes, &fits, NULL);
 
-    if (tutti_training_plan_memory(plan, &bytes, &fits, NULL) < 0)
-        return;
+    if (status < 0)
+        return status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
     ret->memory_GB = (double)bytes / (plan->gibi ? 0x1p30 : 1e9);
     ret->fits = fits;
+    return 0;
 }
 
 /* A flat ring over all devices passes each host's network once. */
@@ -440,7 +443,7 @@ static int predict(void *context, const struct tutti_training_question *q,
         ret->half = plan.ask.use.precision != TUTTI_PRECISION_FP32 &&
                     plan.ask.use.precision != TUTTI_PRECISION_TF32;
         ret->several_hosts = plan.host_count > 1;
-        add_memory(&plan, ret);
+        status = add_memory(&plan, ret, err);
         say_plan(&plan, pace, ret->plan);
     }
     tutti_training_plan_done(&plan);
