@@ -10,6 +10,7 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 #include "sim/parallel/run.h"
+#include "sim/train/train.h"
 #include "topo/topo.h"
 
 const char *tutti_parallel_task_name(enum tutti_parallel_task task)
@@ -156,20 +157,6 @@ static int fill_memory(const struct tutti_cut_run *run, struct tutti_parallel_an
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* Three times the forward pass, as is usual; what is frozen has that alone. */
-static double flops_of(const struct tutti_workload *model)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < model->layer_count; i++) {
-        const struct tutti_layer *layer = &model->layers[i];
-
-        for (uint32_t k = 0; k < layer->operation_count; k++)
-            sum += (double)layer->operations[k].flops * layer->repeat * (layer->is_frozen ? 1 : 3);
-    }
-    return sum;
-}
-
 static void fill_rates(const struct tutti_cut_run *run, struct tutti_parallel_answer *a)
 {
     const struct tutti_parallel_ask *ask = &run->ask;
@@ -180,7 +167,7 @@ static void fill_rates(const struct tutti_cut_run *run, struct tutti_parallel_an
 
     a->parameters = sums.parameters;
     a->samples = tutti_parallel_samples(&run->p);
-    a->flops = flops_of(ask->model) * (double)a->samples;
+    a->flops = tutti_train_flops(ask->model) * (double)a->samples;
     a->framework = ask->use.framework->name;
     a->accelerator = ask->use.accelerator->name;
     if (step_s <= 0)

@@ -451,8 +451,7 @@ static void wait_for_input(const struct tutti_train *t, struct tutti_train_answe
     a->step_ps = t->input_ps;
 }
 
-/* Three times the forward pass, as is usual; what is frozen has that alone. */
-static double flops_of(const struct tutti_workload *model)
+double tutti_train_flops(const struct tutti_workload *model)
 {
     double sum = 0;
 
@@ -475,7 +474,7 @@ void tutti_train_fill_rates(const struct tutti_train *t, struct tutti_train_answ
 
     a->parameters = sums.parameters;
     a->reduced_bytes = ask->topo->rank_count > 1 ? sums.parameters * ask->gradient_bytes : 0;
-    a->flops = flops_of(ask->model) * (double)a->samples;
+    a->flops = tutti_train_flops(ask->model) * (double)a->samples;
     a->framework = ask->use.framework->name;
     a->accelerator = ask->use.accelerator->name;
     if (step_s <= 0)

@@ -29,6 +29,8 @@ void tutti_train_close(struct tutti_train *train);
 /* Of a device; -TUTTI_EINVAL where it has not so much memory. */
 int tutti_train_fill_memory(const struct tutti_train *train, struct tutti_train_answer *answer,
                             struct tutti_err *err);
+/* Of a sample in a step: three times the forward pass; what is frozen has that alone. */
+double tutti_train_flops(const struct tutti_workload *model);
 /* What follows from the samples of a step and the time that it takes. */
 void tutti_train_fill_rates(const struct tutti_train *train, struct tutti_train_answer *answer);
 
